@@ -1,0 +1,90 @@
+"""Shell: runs one machine: decide → append → apply → wait for the commit → answer.
+
+An answer, also to a read, is given only when all facts it rests on are committed. A machine that loses its
+journal is stopped and dropped: whoever waits gets the fault, and there is no rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic
+
+from mqcore.clock import Clock, Timer
+from mqcore.coordination.decision import Answer, Command, Decision, Fact, Machine, Ticket, Tick
+from mqcore.coordination.journal import Journal, JournalFault
+
+Waiter = Callable[[Answer | JournalFault], None]
+
+_TIME = Ticket(0)
+
+
+class Runner(Generic[Command, Fact, Answer]):
+    def __init__(self, machine: Machine[Command, Fact, Answer], journal: Journal[Fact], clock: Clock) -> None:
+        self.machine = machine
+        self._journal = journal
+        self._clock = clock
+        self._waiting: dict[Ticket, Waiter[Answer]] = {}
+        self._last_ticket = _TIME
+        self._timer: Timer | None = None
+        self._timer_at: int | None = None
+        self._stopped: JournalFault | None = None
+
+    def submit(self, command: Command, waiter: Waiter[Answer]) -> None:
+        """Decide one command; `waiter` is called exactly once, now or later."""
+        if self._stopped is not None:
+            waiter(self._stopped)
+            return
+        self._last_ticket = ticket = Ticket(self._last_ticket + 1)
+        self._waiting[ticket] = waiter
+        self._step(ticket, command)
+
+    def stop(self, fault: JournalFault) -> None:
+        """Drop the machine: everybody who waits, and whoever comes later, gets the fault."""
+        self._stopped = fault
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting.values():
+            waiter(fault)
+
+    def _step(self, ticket: Ticket, command: Command | Tick) -> None:
+        decision = self.machine.decide(ticket, command, self._clock.now())
+        try:
+            end = self._journal.append(decision.facts)
+        except JournalFault as fault:
+            self._fail(ticket, fault)
+            return
+        for fact in decision.facts:
+            self.machine.apply(fact)
+        if decision.answers:
+            self._journal.when_committed(end, lambda fault: self._answer(decision, fault))
+        self._set_timer()
+
+    def _answer(self, decision: Decision[Fact, Answer], fault: JournalFault | None) -> None:
+        for ticket, answer in decision.answers:
+            waiter = self._waiting.pop(ticket, None)
+            if waiter is not None:
+                waiter(answer if fault is None else fault)
+
+    def _fail(self, ticket: Ticket, fault: JournalFault) -> None:
+        waiter = self._waiting.pop(ticket, None)
+        if waiter is not None:
+            waiter(fault)
+        self._set_timer(not_before_ms=1000 if ticket == _TIME else 0)
+
+    def _set_timer(self, not_before_ms: int = 0) -> None:
+        at = self.machine.deadline()
+        if at == self._timer_at and self._timer is not None and not not_before_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = at
+        if at is not None and self._stopped is None:
+            delay_ms = max(at - self._clock.now().monotonic_ms, not_before_ms)
+            self._timer = self._clock.call_later(delay_ms, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._step(_TIME, Tick())
