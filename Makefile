@@ -1,0 +1,64 @@
+# The few words of this project. `make` alone lists them.
+# Every word works on a bare machine: the first call makes the environment in .venv, later ones are instant.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.made
+QUICK := $(wildcard tests/unit tests/architecture tests/simulation)
+REST  := $(filter-out $(QUICK) %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+
+# The first Python of at least 3.11 on the PATH; `make PYTHON=…` overrides it.
+ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
+	$(shell $(name) -c '$(ENOUGH)' 2>/dev/null && echo $(name))))
+
+.PHONY: help env demo check test static lint format lock bench docs clean
+
+help:  ## List these words
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read word says; do printf '  make %-8s %s\n' "$$word" "$$says"; done
+
+env: $(STAMP)  ## Make the environment (.venv) from requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (on Debian and Ubuntu: apt-get install python3 python3-venv)."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version); this happens once, and again when requirements.lock changes."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP)  ## Show it: start the broker, send records through it, say what was measured
+	@$(BIN)/seckill demo
+
+check: static  ## The quick gate: format, lint, types, architecture, unit tests, quick simulation (under 5 minutes)
+	$(BIN)/pytest -q $(QUICK) -m "not slow"
+
+test: static  ## All tests: the quick gate, contracts, long simulations, other people's clients (under 30 minutes)
+	$(BIN)/pytest -q $(QUICK) $(REST)
+
+static: $(STAMP)
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(STAMP)  ## Format the code and repair what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## Write docs/generated again
+	$(BIN)/python -m mqcore.apis > docs/generated/api-versions.md
+
+bench: $(STAMP)  ## Measure the broker beside its peers (takes a while; needs Java and Maven for Apache Kafka)
+	$(BIN)/python -m loadtest.broker
+
+lock: $(STAMP)  ## Resolve requirements.lock again from pyproject.toml (needs uv on the PATH)
+	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --extra dev pyproject.toml --output-file requirements.lock
+
+clean:  ## Remove caches and built files (the environment stays)
+	rm -rf build var .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

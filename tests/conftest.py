@@ -1,0 +1,34 @@
+"""Shared by all tests: what a test needs of the machine, and what happens when it is not there.
+
+A user without Java can run the tests: what needs it is skipped and says so. CI has everything: there the same
+absence is a failure, for a test that never runs proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+
+import pytest
+
+DEBIAN_PACKAGE = {"java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace"}
+
+
+def missing_tools(tools: Iterable[str]) -> list[str]:
+    return [tool for tool in tools if shutil.which(tool) is None]
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("true", "1")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        missing = missing_tools(marker.args)
+        if missing:
+            packages = " ".join(DEBIAN_PACKAGE[tool] for tool in missing)
+            reason = f"needs {', '.join(missing)} (Debian: apt-get install {packages})"
+            if in_ci():
+                pytest.fail(reason, pytrace=False)
+            pytest.skip(reason)
