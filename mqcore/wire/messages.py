@@ -1,0 +1,124 @@
+"""Codec: requests and responses other than Produce and Fetch, by api key and version.
+
+The one place that knows where message schemas come from (`schemas`); every other module sees named tuples and
+mappings with Kafka's field names in snake case. A field whose type is a uuid holds None for the zero UUID.
+Readers and writers are made when a message is first used in a version: a start pays for none of them.
+
+A frame may be longer than its message: Kafka does not look at what follows, and there are clients that rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from mqcore.wire.batches import Buffer
+from mqcore.wire.frames import BadFrame
+from mqcore.wire.primitives import Reader, Writer
+from mqcore.wire.schemas import Read, Schema, Write, compile_reader, compile_writer, load_schema
+
+NAMES: Final[dict[int, str]] = {
+    0: "Produce",
+    1: "Fetch",
+    2: "ListOffsets",
+    3: "Metadata",
+    8: "OffsetCommit",
+    9: "OffsetFetch",
+    10: "FindCoordinator",
+    11: "JoinGroup",
+    12: "Heartbeat",
+    13: "LeaveGroup",
+    14: "SyncGroup",
+    15: "DescribeGroups",
+    16: "ListGroups",
+    17: "SaslHandshake",
+    18: "ApiVersions",
+    19: "CreateTopics",
+    20: "DeleteTopics",
+    21: "DeleteRecords",
+    22: "InitProducerId",
+    23: "OffsetForLeaderEpoch",
+    24: "AddPartitionsToTxn",
+    25: "AddOffsetsToTxn",
+    26: "EndTxn",
+    27: "WriteTxnMarkers",
+    28: "TxnOffsetCommit",
+    29: "DescribeAcls",
+    30: "CreateAcls",
+    31: "DeleteAcls",
+    32: "DescribeConfigs",
+    33: "AlterConfigs",
+    34: "AlterReplicaLogDirs",
+    35: "DescribeLogDirs",
+    36: "SaslAuthenticate",
+    37: "CreatePartitions",
+    42: "DeleteGroups",
+    43: "ElectLeaders",
+    44: "IncrementalAlterConfigs",
+    45: "AlterPartitionReassignments",
+    46: "ListPartitionReassignments",
+    47: "OffsetDelete",
+    48: "DescribeClientQuotas",
+    49: "AlterClientQuotas",
+    50: "DescribeUserScramCredentials",
+    51: "AlterUserScramCredentials",
+    55: "DescribeQuorum",
+    57: "UpdateFeatures",
+    60: "DescribeCluster",
+    61: "DescribeProducers",
+    65: "DescribeTransactions",
+    66: "ListTransactions",
+    74: "ListConfigResources",
+    75: "DescribeTopicPartitions",
+}
+
+
+def decode_request(key: int, version: int, body: Buffer) -> Any:
+    """The request behind its head; `BadFrame` if it is none, or of a version that the schema does not know."""
+    return _request_reader(key, version)(Reader(body))
+
+
+def encode_response(key: int, version: int, response: Mapping[str, Any]) -> bytes:
+    """The response without its head; `ValueError` names the field that does not fit."""
+    writer = Writer()
+    try:
+        _response_writer(key, version)(writer, response)
+    except ValueError as error:
+        raise ValueError(f"{NAMES.get(key)} response v{version}: {error}") from error
+    return writer.finish()
+
+
+def decode_response(key: int, version: int, body: Buffer) -> Any:
+    """The other way round, for tests and for a broker that asks another one."""
+    return compile_reader(_schema(key, "Response"), version)(Reader(body))
+
+
+def encode_request(key: int, version: int, request: Mapping[str, Any]) -> bytes:
+    writer = Writer()
+    compile_writer(_schema(key, "Request"), version)(writer, request)
+    return writer.finish()
+
+
+# Only pairs that exist are remembered: a stranger cannot make these grow.
+
+
+@cache
+def _request_reader(key: int, version: int) -> Read:
+    schema = _schema(key, "Request") if key in NAMES else None
+    if schema is None or version not in schema.versions:
+        raise BadFrame(f"no request {key} of version {version}")
+    return compile_reader(schema, version)
+
+
+@cache
+def _response_writer(key: int, version: int) -> Write:
+    schema = _schema(key, "Response")
+    if version not in schema.versions:
+        raise ValueError("no such version")
+    return compile_writer(schema, version)
+
+
+@cache
+def _schema(key: int, kind: str) -> Schema:
+    return load_schema(NAMES[key] + kind)
