@@ -28,7 +28,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "Making $(VENV) with $$($(PYTHON) --version); this happens once, and again when requirements.lock changes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(STAMP)  ## Show it: start the broker, send records through it, say what was measured

@@ -1,0 +1,74 @@
+"""Shell: Apache Kafka in the place of our broker, to check the tests themselves.
+
+`CONFORMANCE_PEER=kafka pytest tests/conformance` runs the same journeys against the original: where it fails too,
+the test is wrong, not the broker.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.conformance.broker import Broker, answers, free_port
+from tests.conformance.kafka_jars import java
+
+
+class ApacheKafka(Broker):
+    """One process that is broker and controller."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+        super().__init__(folder, settings)
+        self._controller_port = free_port()
+
+    @property
+    def _properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def command(self) -> list[str]:
+        return java("kafka.Kafka", self._properties, heap="512m")
+
+    def start(self) -> Self:
+        if not self._properties.exists():
+            self._format()
+        return super().start()
+
+    def is_ready(self) -> bool:
+        if not answers(self.port):
+            return False
+        try:
+            admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+            return len(admin.list_topics(timeout=5).brokers) == 1
+        except KafkaException:
+            return False
+
+    def _format(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "12",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        tool = "kafka.tools.StorageTool"
+        identity = subprocess.run(java(tool, "random-uuid"), check=True, capture_output=True, text=True, timeout=60)
+        subprocess.run(
+            java(tool, "format", "-t", identity.stdout.split()[-1], "-c", self._properties),
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )

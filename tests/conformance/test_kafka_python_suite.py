@@ -1,0 +1,135 @@
+"""kafka-python's own integration suite, against our broker.
+
+Its tests are not in the wheel and are not ours to keep: the source distribution of the pinned version is fetched
+when the tests run, and kept in the user's cache folder. What fails for a reason that we know is a row of
+kafka_python_findings.md; a row that passes nevertheless is out of date, and fails here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.conformance.broker import Broker
+from tests.conformance.kafka_jars import cache_folder
+
+FINDINGS = Path(__file__).with_name("kafka_python_findings.md")
+ROW = re.compile(r"^\| `(?P<test>[^`]+)` \| (?P<reason>[^|]+) \|$", re.MULTILINE)
+MINUTES = 12
+
+# Stands in for the module that starts brokers: with an external broker there is nothing to start.
+_SERVICE = """
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+
+    def stop(self):
+        pass
+
+    dump_logs = stop
+
+
+class SpawnedService:
+    def __init__(self, *_, **__):
+        raise NotImplementedError("only an external broker is tested")
+"""
+
+# The TLS tests start a broker of their own, so they say nothing of ours; the SASL tests skip themselves.
+SUITE = ("test/integration", "--ignore=test/integration/test_ssl_integration.py")
+
+
+def source_distribution() -> Path:
+    """The unpacked sources of the kafka-python that is installed."""
+    name = f"kafka_python-{version('kafka-python')}"
+    folder = cache_folder() / name
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as scratch:
+            requirement = f"kafka-python=={version('kafka-python')}"
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+            subprocess.run([*command, "--dest", scratch, requirement], check=True, timeout=300)
+            (archive,) = Path(scratch).glob("*.tar.gz")
+            with tarfile.open(archive) as tar:
+                tar.extractall(scratch, filter="data")
+            _complete(Path(scratch) / name / "test")
+            (Path(scratch) / name).rename(folder)
+    return folder
+
+
+def _complete(package: Path) -> None:
+    """Two files that the suite imports are not in the distribution."""
+    (package / "__init__.py").touch()  # without it, `import test` finds Python's own package of that name
+    (package / "service.py").write_text(_SERVICE)
+
+
+def run_suite(broker: Broker, scratch: Path) -> dict[str, str]:
+    """Outcome (passed, failed, skipped) of every test, by its name."""
+    report = scratch / "report.xml"
+    environment = {
+        **os.environ,
+        "KAFKA_URI": f"kafka://{broker.address}",
+        "KAFKA_VERSION": "4.2",
+        "KAFKA_ROOT": str(scratch),  # has to exist; nothing is read from it
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--log-level=WARNING", "--tb=short"]
+    command += [f"--basetemp={scratch / 'tmp'}", f"--junit-xml={report}", *SUITE]
+    result = subprocess.run(
+        command, cwd=source_distribution(), env=environment, capture_output=True, text=True, timeout=MINUTES * 60
+    )
+    (scratch / "output.txt").write_text(result.stdout + result.stderr)
+    assert report.exists(), result.stdout[-3000:] + result.stderr[-3000:]
+    return outcomes(report)
+
+
+def outcomes(report: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname', '').rsplit('.', 1)[-1]}::{case.get('name')}"
+        failed = case.find("failure") is not None or case.find("error") is not None
+        outcome = "failed" if failed else "skipped" if case.find("skipped") is not None else "passed"
+        if found.get(name) != "failed":  # a failing teardown is a second entry of the same test
+            found[name] = outcome
+    return found
+
+
+def expected_failures() -> dict[str, str]:
+    return {row["test"]: row["reason"].strip() for row in ROW.finditer(FINDINGS.read_text())}
+
+
+def compare(found: dict[str, str], expected: set[str]) -> list[str]:
+    """What is wrong, one line each."""
+    wrong = [f"{name} failed" for name, outcome in found.items() if outcome == "failed" and name not in expected]
+    wrong += [f"{name} passes: take it out of the findings" for name in expected if found.get(name) == "passed"]
+    wrong += [f"{name} is no test of the suite" for name in expected if name not in found]
+    return sorted(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(MINUTES * 60 + 300)
+def test_kafka_pythons_own_suite_passes_but_for_the_findings(broker: Broker, tmp_path: Path) -> None:
+    found = run_suite(broker, tmp_path)
+    counts = {outcome: list(found.values()).count(outcome) for outcome in ("passed", "failed", "skipped")}
+    assert counts["passed"] > 50, counts
+    wrong = compare(found, set(expected_failures()))
+    assert not wrong, "\n".join([*wrong, f"{counts}; output in {tmp_path / 'output.txt'}"])
+
+
+def test_every_finding_has_a_reason() -> None:
+    for test, reason in expected_failures().items():
+        assert len(reason.split()) >= 4, test
+
+
+def test_a_new_failure_a_stale_row_and_an_unknown_row_are_each_reported() -> None:
+    found = {"a": "failed", "b": "passed", "c": "failed", "d": "passed", "e": "skipped"}
+    assert compare(found, {"c", "e"}) == ["a failed"]
+    assert compare(found, {"a", "b", "c"}) == ["b passes: take it out of the findings"]
+    assert compare(found, {"a", "c", "z"}) == ["z is no test of the suite"]

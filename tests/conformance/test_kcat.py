@@ -1,0 +1,56 @@
+"""kcat: the everyday command line, with the librdkafka of the system (older than the one from PyPI)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.conformance.broker import Broker
+
+pytestmark = pytest.mark.needs("kcat")
+
+
+def kcat(broker: Broker, *options: str, stdin: str = "") -> str:
+    command = ["kcat", "-b", broker.address, "-q", *options]
+    result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_lines_come_back_with_key_offset_and_headers(broker: Broker, topic: str, codec: str) -> None:
+    lines = [f"key{i}:value {i}" for i in range(500)]
+    kcat(broker, "-P", "-t", topic, "-K", ":", "-z", codec, "-H", "from=kcat", stdin="\n".join(lines))
+    out = kcat(broker, "-C", "-t", topic, "-e", "-o", "beginning", "-f", "%o %k:%s %h\n")
+    assert out.splitlines() == [f"{i} {line} from=kcat" for i, line in enumerate(lines)]
+
+
+def test_it_reads_the_tail_and_from_a_time(broker: Broker, topic: str) -> None:
+    kcat(broker, "-P", "-t", topic, stdin="a\nb\nc\nd")
+    assert kcat(broker, "-C", "-t", topic, "-e", "-o", "-2") == "c\nd\n"
+    assert kcat(broker, "-C", "-t", topic, "-e", "-o", "s@1000") == "a\nb\nc\nd\n"
+
+
+def test_its_listing_names_the_broker_as_advertised(broker: Broker, topic: str) -> None:
+    kcat(broker, "-P", "-t", topic, stdin="x")
+    listing = json.loads(kcat(broker, "-L", "-J", "-t", topic))
+    assert [b["name"] for b in listing["brokers"]] == [broker.address]
+    (described,) = listing["topics"]
+    assert described["topic"] == topic
+    assert described["partitions"][0]["leader"] == listing["brokers"][0]["id"]
+    assert described["partitions"][0]["isrs"] == [{"id": listing["brokers"][0]["id"]}]
+
+
+def test_it_asks_for_the_offset_at_a_time(broker: Broker, topic: str) -> None:
+    kcat(broker, "-P", "-t", topic, stdin="a\nb")
+    assert kcat(broker, "-Q", "-t", f"{topic}:0:-1").split() == [topic, "[0]", "offset", "2"]
+
+
+def test_a_balanced_consumer_leaves_its_group_with_offsets_committed(broker: Broker, topic: str, group: str) -> None:
+    kcat(broker, "-P", "-t", topic, stdin="a\nb\nc")
+    reading = ["-G", group, topic, "-e", "-X", "auto.offset.reset=earliest", "-f", "%s\n"]
+    assert kcat(broker, *reading) == "a\nb\nc\n"
+    kcat(broker, "-P", "-t", topic, stdin="d")
+    assert kcat(broker, *reading) == "d\n"
