@@ -1,0 +1,180 @@
+"""Codec: the compression of record batches, by Kafka's numbers, with a limit on what comes out.
+
+The broker stores batches as they came; only what must look at records (compaction, lookups by time, internal topics,
+tools) comes here. A megabyte can claim to be a gigabyte, so nothing is expanded past `limit_bytes`: gzip stops
+by itself, raw snappy tells its size first, and LZ4 and Zstandard are expanded into a buffer that is no larger.
+
+What we write is what Java clients read: snappy in the framing of xerial's library, LZ4 frames with independent blocks.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import cramjam
+
+from mqcore.wire.batches import BadBatch, Buffer
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+
+NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, lowest version that can read it
+_XERIAL_BLOCK: Final = 32 * 1024
+_BLOCK_LENGTH = struct.Struct(">i")
+
+# Magic, FLG: version 1 with independent blocks, BD: blocks of 64 KiB, checksum of FLG and BD.
+_LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK: Final = 64 * 1024
+_LZ4_STORED: Final = 0x80000000  # set in the length of a block that did not shrink
+_LZ4_LENGTH = struct.Struct("<I")
+
+_FIRST_GUESS: Final = 64 * 1024
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    if codec not in _COMPRESS:
+        raise ValueError(f"no compression codec {codec}")
+    return _COMPRESS[codec](data)
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
+    """At most `limit_bytes`; `BadBatch` if there is more, or if the data are damaged."""
+    if codec not in _DECOMPRESS:
+        raise BadBatch(f"no compression codec {codec}")
+    return _DECOMPRESS[codec](data, limit_bytes)
+
+
+def _too_large(codec: int, limit_bytes: int) -> BadBatch:
+    return BadBatch(f"{NAMES[codec]} data expand to more than {limit_bytes} bytes")
+
+
+def _store(data: Buffer, limit_bytes: int) -> bytes:
+    if len(data) > limit_bytes:
+        raise BadBatch(f"{len(data)} bytes, more than {limit_bytes}")
+    return bytes(data)
+
+
+def _compress_gzip(data: Buffer) -> bytes:
+    return zlib.compress(data, wbits=31)
+
+
+def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytes:
+    """All members of the stream, as one."""
+    parts, left = [], limit_bytes
+    rest: Buffer = data
+    while len(rest):
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, left + 1)  # one more than allowed tells "all" from "cut"
+        except zlib.error as error:
+            raise BadBatch(f"gzip: {error}") from error
+        left -= len(part)
+        if left < 0:
+            raise _too_large(GZIP, limit_bytes)
+        if not member.eof:
+            raise BadBatch("gzip: data end within the stream")
+        parts.append(part)
+        rest = member.unused_data
+    return b"".join(parts)
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    out = bytearray(_XERIAL_HEADER)
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        out += _BLOCK_LENGTH.pack(len(block))
+        out += block
+    return bytes(out)
+
+
+def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytes:
+    """Either xerial's framing (Java, kafka-python) or one raw block (librdkafka)."""
+    view = memoryview(data)
+    if bytes(view[:8]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(view, limit_bytes)
+    parts, left, position = [], limit_bytes, len(_XERIAL_HEADER)
+    while position < len(view):
+        try:
+            length = _BLOCK_LENGTH.unpack_from(view, position)[0]
+        except struct.error:
+            raise BadBatch("snappy: data end within a block length") from None
+        start, position = position + 4, position + 4 + length
+        if length <= 0 or position > len(view):
+            raise BadBatch(f"snappy: block of {length} bytes")
+        part = _decompress_snappy_block(view[start:position], left)
+        left -= len(part)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
+            raise _too_large(SNAPPY, limit_bytes)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise BadBatch(str(error)) from error
+
+
+def _compress_lz4(data: Buffer) -> bytes:
+    """Our own framing of the library's blocks: its frames have dependent blocks, which Java clients refuse."""
+    out = bytearray(_LZ4_HEADER)
+    view = memoryview(data)
+    for start in range(0, len(view), _LZ4_BLOCK):
+        chunk = view[start : start + _LZ4_BLOCK]
+        block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
+        if len(block) < len(chunk):
+            out += _LZ4_LENGTH.pack(len(block))
+            out += block
+        else:
+            out += _LZ4_LENGTH.pack(len(chunk) | _LZ4_STORED)
+            out += chunk
+    out += _LZ4_LENGTH.pack(0)
+    return bytes(out)
+
+
+def _compress_zstd(data: Buffer) -> bytes:
+    return bytes(cramjam.zstd.compress(data))
+
+
+def _expander(codec: int, expand_into: Callable[[Any, Any], int]) -> Callable[[Buffer, int], bytes]:
+    """For libraries that only fill a buffer: guess small, and try again larger, but never above the limit."""
+
+    def expand(data: Buffer, limit_bytes: int) -> bytes:
+        room = min(max(4 * len(data), _FIRST_GUESS), limit_bytes)
+        while True:
+            buffer = bytearray(room)
+            try:
+                return bytes(memoryview(buffer)[: expand_into(data, buffer)])
+            except cramjam.DecompressionError as error:
+                if room == limit_bytes:
+                    raise BadBatch(f"{NAMES[codec]}: {error}, with room for {limit_bytes} bytes") from error
+            room = min(8 * room, limit_bytes)
+
+    return expand
+
+
+_COMPRESS: Final[dict[int, Callable[[Buffer], bytes]]] = {
+    NONE: bytes,
+    GZIP: _compress_gzip,
+    SNAPPY: _compress_snappy,
+    LZ4: _compress_lz4,
+    ZSTD: _compress_zstd,
+}
+_DECOMPRESS: Final[dict[int, Callable[[Buffer, int], bytes]]] = {
+    NONE: _store,
+    GZIP: _decompress_gzip,
+    SNAPPY: _decompress_snappy,
+    LZ4: _expander(LZ4, cramjam.lz4.decompress_into),
+    ZSTD: _expander(ZSTD, cramjam.zstd.decompress_into),
+}
