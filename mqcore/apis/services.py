@@ -1,0 +1,55 @@
+"""What API modules may use: the rooms of one broker, put together by mqcore/broker.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from mqcore.clock import Clock
+from mqcore.config import BrokerConfig
+from mqcore.controller.commands import ControllerAnswer, ControllerCommand
+from mqcore.controller.facts import MetadataFact
+from mqcore.controller.image import ClusterImage
+from mqcore.controller.observer import MetadataObserver
+from mqcore.coordination.runner import Runner
+from mqcore.metrics import Metrics
+from mqcore.partitions.hosted import HostedPartitions
+from mqcore.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from mqcore.groups.coordinator import GroupCoordinator
+
+Controller = Runner[ControllerCommand, MetadataFact, ControllerAnswer]
+
+
+@dataclass(slots=True)
+class Services:
+    config: BrokerConfig
+    cluster_id: str
+    directory_id: UUID
+    clock: Clock
+    metrics: Metrics
+    partitions: HostedPartitions
+    observer: MetadataObserver
+    controller: Controller
+    groups: GroupCoordinator
+    ensure_offsets_topic: Callable[[Callable[[ErrorCode], None]], None]
+    """Make `__consumer_offsets` if there is none yet; then say NONE, or why not."""
+    topic_defaults: dict[str, str] = field(default_factory=dict)
+    """Topic settings of the broker's configuration, by topic setting name."""
+    free_bytes: Callable[[], int] = lambda: 0
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.observer.image
+
+    def endpoint(self, broker_id: int, listener: str) -> tuple[str, int] | None:
+        """The address of a broker as clients of this listener are told it: one and the same everywhere."""
+        for broker in self.image.brokers.values():
+            if broker.broker == broker_id:
+                for endpoint in broker.endpoints:
+                    if endpoint.listener == listener:
+                        return endpoint.host, endpoint.port
+        return None

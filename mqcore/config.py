@@ -1,0 +1,193 @@
+"""Codec: the broker's settings, by Kafka's names, checked when read. An unknown name stops the start.
+
+Topic defaults (`log.retention.ms`, …) are not fields here: they are kept by name in `topic_defaults`, because
+the table of topic settings (mqcore/log/config.py) owns their types and checks.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+
+class BadConfig(ValueError):
+    """A setting that is unknown or makes no sense; the text says what to do."""
+
+
+def setting(default: Any, doc: str, *, minimum: int | None = None, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"doc": doc, "minimum": minimum, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where clients connect, and the address they are told to come back to."""
+
+    name: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """All settings of one broker. `a.b.c` in Kafka's words is the field `a_b_c`."""
+
+    node_id: int = setting(1, "number of this broker, unique in its cluster", minimum=0)
+    cluster_id: str = setting("", "identity of the cluster; made up at the first start when empty")
+    listeners: str = setting("PLAINTEXT://127.0.0.1:9092", "comma-separated NAME://HOST:PORT to listen on")
+    advertised_listeners: str = setting("", "comma-separated NAME://HOST:PORT told to clients; default: the listeners")
+    listener_security_protocol_map: str = setting("", "comma-separated NAME:PLAINTEXT; other protocols come later")
+    log_dirs: str = setting("mqcore-data", "folder of all data; exactly one")
+    broker_rack: str = setting("", "rack of this broker, shown to clients")
+    metrics_listener: str = setting("", "HOST:PORT of the Prometheus page; empty: none")
+
+    auto_create_topics_enable: bool = setting(True, "make a topic when its metadata are asked for")
+    delete_topic_enable: bool = setting(True, "allow topics to be deleted")
+    num_partitions: int = setting(1, "partitions of a topic when nobody says", minimum=1)
+    default_replication_factor: int = setting(1, "replicas of a topic when nobody says", minimum=1)
+
+    socket_request_max_bytes: int = setting(104857600, "largest request accepted", minimum=1024)
+    queued_max_requests: int = setting(500, "requests of one connection that may wait for their answers", minimum=1)
+    queued_max_request_bytes: int = setting(268435456, "bytes of half-received requests, all connections", minimum=1)
+    max_connections: int = setting(4000, "connections at a time", minimum=1)
+    max_connections_per_ip: int = setting(4000, "connections of one address at a time", minimum=1)
+    connections_max_idle_ms: int = setting(600000, "close a connection without requests after", minimum=1000)
+    request_receive_timeout_ms: int = setting(30000, "longest time for one request to arrive", minimum=100)
+    response_send_timeout_ms: int = setting(60000, "close a reader that takes nothing for so long", minimum=100)
+    fetch_max_bytes: int = setting(57671680, "most bytes in one fetch response", minimum=1024)
+
+    producer_id_expiration_ms: int = setting(86400000, "forget a silent idempotent producer after", minimum=1)
+    transaction_max_timeout_ms: int = setting(900000, "longest transaction timeout a client may ask for", minimum=1)
+
+    offsets_topic_num_partitions: int = setting(12, "partitions of __consumer_offsets", minimum=1)
+    offsets_topic_replication_factor: int = setting(1, "replicas of __consumer_offsets", minimum=1)
+    offsets_topic_segment_bytes: int = setting(16777216, "segment size of __consumer_offsets", minimum=1024)
+    offsets_retention_minutes: int = setting(10080, "keep offsets of an empty group for", minimum=1)
+    offsets_retention_check_interval_ms: int = setting(600000, "look for expired offsets every", minimum=1)
+    offset_metadata_max_bytes: int = setting(4096, "longest text kept with an offset", minimum=0)
+    group_min_session_timeout_ms: int = setting(6000, "shortest session a member may ask for", minimum=1)
+    group_max_session_timeout_ms: int = setting(1800000, "longest session a member may ask for", minimum=1)
+    group_initial_rebalance_delay_ms: int = setting(1000, "an empty group waits so long for more members", minimum=0)
+    group_max_size: int = setting(2147483647, "most members of a group", minimum=1)
+
+    log_retention_check_interval_ms: int = setting(300000, "look for segments to delete every", minimum=1)
+    log_flush_offset_checkpoint_interval_ms: int = setting(60000, "write down how far logs are durable every", minimum=1)
+    log_cleaner_enable: bool = setting(True, "compact topics with cleanup.policy=compact")
+    log_cleaner_backoff_ms: int = setting(15000, "look for logs to compact every", minimum=1)
+    log_cleaner_dedupe_buffer_size: int = setting(134217728, "memory of one compaction's key map", minimum=1048576)
+    controlled_shutdown_timeout_ms: int = setting(10000, "at a stop, wait for requests under way for", minimum=0)
+
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def listener_list(self) -> tuple[Listener, ...]:
+        bound = _addresses(self.listeners, "listeners")
+        told = _addresses(self.advertised_listeners, "advertised.listeners") if self.advertised_listeners else {}
+        for name in told:
+            if name not in bound:
+                raise BadConfig(f"advertised.listeners names {name}, which is not among listeners")
+        _check_protocols(self.listener_security_protocol_map, bound)
+        return tuple(
+            Listener(name, host, port, *told.get(name, (host, port))) for name, (host, port) in bound.items()
+        )
+
+
+def settings() -> dict[str, Field[Any]]:
+    """Kafka's name → field, for every setting of the broker itself."""
+    return {spec.name.replace("_", "."): spec for spec in fields(BrokerConfig) if spec.name != "topic_defaults"}
+
+
+def as_text(value: object) -> str:
+    """A value as Kafka's tools write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read(
+    text: str, overrides: Sequence[str] = (), check_topic_default: Callable[[str, str], str | None] | None = None
+) -> BrokerConfig:
+    """Settings of a TOML text, then `name=value` overrides. `check_topic_default(name, value)` says what is wrong
+    with a topic default, None if nothing; it raises KeyError for a name it does not know either."""
+    try:
+        pairs = dict(_flatten(tomllib.loads(text)))
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f"the configuration file is no TOML: {error}") from error
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals:
+            raise BadConfig(f"--set wants name=value, got {override!r}")
+        pairs[name.strip()] = value.strip()
+    known = settings()
+    values: dict[str, Any] = {}
+    topic_defaults: dict[str, str] = {}
+    for name, value in pairs.items():
+        if name in known:
+            values[known[name].name] = parse(known[name], name, value)
+        else:
+            topic_defaults[name] = _topic_default(name, as_text(value), check_topic_default)
+    config = BrokerConfig(**values, topic_defaults=topic_defaults)
+    config.listener_list()
+    return config
+
+
+def parse(spec: Field[Any], name: str, value: object) -> Any:
+    """One value in the type of its field, or BadConfig."""
+    try:
+        if spec.type in ("int", int):
+            number = value if isinstance(value, int) and not isinstance(value, bool) else int(str(value))
+            minimum = spec.metadata["minimum"]
+            if minimum is not None and number < minimum:
+                raise BadConfig(f"{name}={number} is below {minimum}")
+            return number
+        if spec.type in ("bool", bool):
+            return {"true": True, "false": False}[str(value).lower()]
+        return str(value)
+    except (ValueError, KeyError) as error:
+        if isinstance(error, BadConfig):
+            raise
+        raise BadConfig(f"{name}={value!r} is no {getattr(spec.type, '__name__', spec.type)}") from error
+
+
+def _topic_default(name: str, value: str, check: Callable[[str, str], str | None] | None) -> str:
+    try:
+        wrong = "unknown setting" if check is None else check(name, value)
+    except KeyError:
+        wrong = "unknown setting"
+    if wrong:
+        raise BadConfig(f"{name}={value}: {wrong}")
+    return value
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            pairs += _flatten(value, f"{prefix}{name}.")
+        else:
+            pairs.append((prefix + name, ",".join(map(str, value)) if isinstance(value, list) else value))
+    return pairs
+
+
+def _addresses(text: str, setting_name: str) -> dict[str, tuple[str, int]]:
+    addresses: dict[str, tuple[str, int]] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, address = entry.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not separator or not colon or not name or not port.isdigit() or int(port) > 65535:
+            raise BadConfig(f"{setting_name}: {entry!r} is not NAME://HOST:PORT")
+        if name.upper() in addresses:
+            raise BadConfig(f"{setting_name}: {name} is there twice")
+        addresses[name.upper()] = (host.strip("[]"), int(port))
+    if not addresses:
+        raise BadConfig(f"{setting_name} is empty")
+    return addresses
+
+
+def _check_protocols(text: str, bound: Mapping[str, object]) -> None:
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = entry.partition(":")
+        if protocol.upper() != "PLAINTEXT":
+            raise BadConfig(f"listener.security.protocol.map: {entry}: only PLAINTEXT is served yet")
+        if name.upper() not in bound:
+            continue  # Kafka, too, lets the map name listeners that are not used

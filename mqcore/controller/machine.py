@@ -1,0 +1,91 @@
+"""Machine: the controller. Reads its image, decides facts; changes only by `apply`.
+
+One command is decided on a draft: entries of one request see what earlier entries of it would make true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from mqcore.clock import Instant
+from mqcore.controller import configs, topics
+from mqcore.controller.commands import (
+    AlterConfigs,
+    ControllerAnswer,
+    ControllerCommand,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ProducerIdBlock,
+    RegisterBroker,
+    ReserveProducerIds,
+)
+from mqcore.controller.facts import BrokerRegistered, LeaderChanged, MetadataFact, ProducerIdsReserved
+from mqcore.controller.image import ClusterImage
+from mqcore.controller.topics import TopicDefaults
+from mqcore.coordination.decision import Decision, Ticket, Tick
+from mqcore.identity import Millis
+
+PRODUCER_ID_BLOCK = 1000
+
+
+class ControllerMachine:
+    def __init__(self, defaults: TopicDefaults, check_broker_config: Callable[[str, str], str | None]) -> None:
+        self.image = ClusterImage()
+        self._defaults = defaults
+        self._check_broker_config = check_broker_config
+
+    def decide(
+        self, ticket: Ticket, command: ControllerCommand | Tick, now: Instant
+    ) -> Decision[MetadataFact, ControllerAnswer]:
+        facts, answer = self._facts(command)
+        return Decision(tuple(facts), () if answer is None else ((ticket, answer),))
+
+    def _facts(self, command: ControllerCommand | Tick) -> tuple[list[MetadataFact], ControllerAnswer | None]:
+        match command:
+            case Tick():
+                return [], None
+            case CreateTopics():
+                return topics.create(self.image, self._defaults, command)
+            case DeleteTopics():
+                return topics.delete(self.image, self._defaults, command)
+            case CreatePartitions():
+                return topics.grow(self.image, command)
+            case AlterConfigs():
+                return configs.alter(self.image, self._check_broker_config, command)
+            case ReserveProducerIds(broker):
+                first = self.image.next_producer_id
+                epoch = self.image.brokers[broker].broker_epoch
+                reserved = ProducerIdsReserved(broker, epoch, first + PRODUCER_ID_BLOCK)
+                return [reserved], ProducerIdBlock(first, PRODUCER_ID_BLOCK)
+            case RegisterBroker():
+                return self._register(command), ()
+            case _:
+                assert_never(command)
+
+    def apply(self, fact: MetadataFact) -> None:
+        self.image.apply(fact)
+
+    def deadline(self) -> Millis | None:
+        return None
+
+    def check(self) -> None:
+        assert {topic.id for topic in self.image.topics.values()} == set(self.image.topics_by_id)
+        for topic in self.image.topics.values():
+            assert topic.partitions, f"{topic.name} has no partitions"
+            for partition in topic.partitions:
+                assert set(partition.isr) <= set(partition.replicas)
+                assert partition.leader in (*partition.isr, -1)
+
+    def _register(self, command: RegisterBroker) -> list[MetadataFact]:
+        before = self.image.brokers.get(command.broker)
+        epoch = 1 if before is None else before.broker_epoch + 1
+        facts: list[MetadataFact] = [
+            BrokerRegistered(command.broker, command.incarnation, epoch, command.endpoints, command.rack)
+        ]
+        for topic in self.image.topics.values():
+            for partition in topic.partitions:
+                if partition.replicas == (command.broker,):
+                    facts.append(LeaderChanged(topic.id, partition.index, command.broker, (command.broker,)))
+        return facts

@@ -1,0 +1,42 @@
+"""Shell: a broker's view of the cluster: reads committed records of `__cluster_metadata` and applies them in order.
+
+The controller's own image runs ahead of the commit; what the broker serves and shows rests on this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mqcore.controller.facts import MetadataFact
+from mqcore.controller.image import ClusterImage
+from mqcore.controller.records import decode
+from mqcore.coordination.partition_journal import replay
+from mqcore.partitions.partition import Partition
+
+Listener = Callable[[MetadataFact], None]
+
+
+class MetadataObserver:
+    def __init__(self, partition: Partition) -> None:
+        self.image = ClusterImage()
+        self.applied = partition.log.start_offset
+        self._partition = partition
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """`listener` is told of each fact, once the image has it."""
+        self._listeners.append(listener)
+
+    def follow(self) -> None:
+        """Catch up now, and whenever more is committed."""
+        self.catch_up()
+        self._partition.watchers.add(self, self.catch_up)
+
+    def catch_up(self) -> None:
+        for record in replay(self._partition, self.applied, self._partition.high_watermark):
+            self.applied = record.offset + 1
+            if record.value is not None:
+                fact = decode(record.value)
+                self.image.apply(fact)
+                for listener in self._listeners:
+                    listener(fact)

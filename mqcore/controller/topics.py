@@ -1,0 +1,196 @@
+"""Machine: the rules of creating, deleting and growing topics. Reads an image, returns facts and one answer an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from mqcore.controller import configs
+from mqcore.controller.commands import (
+    ControllerAnswer,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+    TopicGone,
+    TopicMade,
+)
+from mqcore.controller.facts import ConfigChanged, MetadataFact, PartitionCreated, ResourceType, TopicCreated, TopicRemoved
+from mqcore.controller.image import INTERNAL_TOPICS, ClusterImage, TopicImage
+from mqcore.identity import BrokerId, LeaderEpoch
+from mqcore.wire.errors import ErrorCode, Refusal
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+MOST_PARTITIONS = 4000
+"""Of one broker, what Kafka's operators recommend; each costs three open files and a place in every checkpoint."""
+
+Replicas = tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    partitions: int
+    replication_factor: int
+    delete_enabled: bool = True
+
+
+def create(
+    image: ClusterImage, defaults: TopicDefaults, command: CreateTopics
+) -> tuple[list[MetadataFact], ControllerAnswer]:
+    names = [topic.name for topic in command.topics]
+    room = MOST_PARTITIONS - sum(len(topic.partitions) for topic in image.topics.values())
+    facts: list[MetadataFact] = []
+    answers: list[TopicMade | Refusal] = []
+    collisions = {_collision_name(name): name for name in image.topics}
+    for topic in command.topics:
+        if names.count(topic.name) > 1:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
+            continue
+        placed = _place(image, defaults, topic, collisions, command.internal)
+        if not isinstance(placed, Refusal) and len(placed) > room:
+            placed = Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
+        if isinstance(placed, Refusal):
+            answers.append(placed)
+            continue
+        room -= len(placed)
+        collisions[_collision_name(topic.name)] = topic.name
+        facts.append(TopicCreated(topic.name, topic.topic_id))
+        for name, value in topic.configs.items():
+            if value is not None:
+                facts.append(ConfigChanged(ResourceType.TOPIC, topic.name, name, value))
+        facts += _partitions(topic.topic_id, 0, placed)
+        answers.append(TopicMade(topic.name, topic.topic_id, len(placed), len(placed[0])))
+    return ([] if command.validate_only else facts), tuple(answers)
+
+
+def delete(
+    image: ClusterImage, defaults: TopicDefaults, command: DeleteTopics
+) -> tuple[list[MetadataFact], ControllerAnswer]:
+    facts: list[MetadataFact] = []
+    answers: list[TopicGone | Refusal] = []
+    gone = set()
+    for name, topic_id in command.topics:
+        topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id) if topic_id else None
+        if not defaults.delete_enabled:
+            answers.append(Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"))
+        elif topic is None or topic.id in gone:
+            by_name = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(Refusal(by_name if name is not None else ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            gone.add(topic.id)
+            facts.append(TopicRemoved(topic.id))
+            answers.append(TopicGone(topic.name, topic.id))
+    return facts, tuple(answers)
+
+
+def grow(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataFact], ControllerAnswer]:
+    names = [topic.topic for topic in command.topics]
+    room = MOST_PARTITIONS - sum(len(topic.partitions) for topic in image.topics.values())
+    facts: list[MetadataFact] = []
+    answers: list[Refusal | None] = []
+    for more in command.topics:
+        topic = image.topics.get(more.topic)
+        if names.count(more.topic) > 1:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
+        elif topic is None:
+            answers.append(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        else:
+            placed = _more(image, topic, more, room)
+            if isinstance(placed, Refusal):
+                answers.append(placed)
+            else:
+                room -= len(placed)
+                facts += _partitions(topic.id, len(topic.partitions), placed)
+                answers.append(None)
+    return ([] if command.validate_only else facts), tuple(answers)
+
+
+def wrong_name(name: str) -> str | None:
+    """What is wrong with a topic's name; None if nothing."""
+    if name in (".", "..") or not LEGAL_NAME.fullmatch(name):
+        return "a topic name has 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'"
+    return None
+
+
+def _place(
+    image: ClusterImage, defaults: TopicDefaults, topic: NewTopic, collisions: dict[str, str], internal: bool
+) -> list[Replicas] | Refusal:
+    """The replicas of each partition of a new topic, or why it is refused."""
+    wrong = wrong_name(topic.name)
+    if wrong:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+    if topic.name in image.topics:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists")
+    if topic.name in INTERNAL_TOPICS and not internal:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is made by the broker")
+    other = collisions.get(_collision_name(topic.name))
+    if other is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'.' and '_' count as equal: {other} exists")
+    refusal = configs.check_topic(topic.configs)
+    if refusal is not None:
+        return refusal
+    if topic.assignment:
+        if topic.partitions != -1 or topic.replication_factor != -1:
+            return Refusal(ErrorCode.INVALID_REQUEST, "either an assignment or numbers, not both")
+        if set(topic.assignment) != set(range(len(topic.assignment))):
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are to be numbered from 0 without gaps")
+        return _check_assignment(image, [topic.assignment[index] for index in range(len(topic.assignment))])
+    count = defaults.partitions if topic.partitions == -1 else topic.partitions
+    factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    if count <= 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
+    if count > MOST_PARTITIONS:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
+    return _spread(image, 0, count, factor)
+
+
+def _more(image: ClusterImage, topic: TopicImage, more: MorePartitions, room: int) -> list[Replicas] | Refusal:
+    have = len(topic.partitions)
+    if more.count <= have:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; they only ever grow")
+    if more.count - have > room:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
+    factor = len(topic.partitions[0].replicas)
+    if more.assignments is None:
+        return _spread(image, have, more.count - have, factor)
+    if len(more.assignments) != more.count - have:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{more.count - have} new partitions need one entry each")
+    if any(len(replicas) != factor for replicas in more.assignments):
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the topic has {factor} replicas a partition")
+    return _check_assignment(image, more.assignments)
+
+
+def _check_assignment(image: ClusterImage, assignment: Sequence[Replicas]) -> list[Replicas] | Refusal:
+    for replicas in assignment:
+        if not replicas or len(set(replicas)) != len(replicas) or len(replicas) != len(assignment[0]):
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "equally many different brokers for each partition")
+        if not set(replicas) <= set(image.brokers):
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the assignment names a broker that does not exist")
+    return list(assignment)
+
+
+def _spread(image: ClusterImage, first: int, count: int, factor: int) -> list[Replicas] | Refusal:
+    """Leaders in turn, followers next to them."""
+    brokers = sorted(image.brokers)
+    if factor <= 0 or factor > len(brokers):
+        message = f"replication factor {factor}, brokers: {len(brokers)}"
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    return [
+        tuple(brokers[(index + step) % len(brokers)] for step in range(factor))
+        for index in range(first, first + count)
+    ]
+
+
+def _partitions(topic_id: UUID, first: int, placed: Iterable[Replicas]) -> list[MetadataFact]:
+    return [
+        PartitionCreated(topic_id, index, replicas, replicas, replicas[0], LeaderEpoch(0), 0)
+        for index, replicas in enumerate(placed, first)
+    ]
+
+
+def _collision_name(name: str) -> str:
+    """Metric names cannot tell "." from "_"."""
+    return name.replace(".", "_")

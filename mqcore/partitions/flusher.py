@@ -1,0 +1,60 @@
+"""Shell: makes logs durable on a few threads, one sync per log at a time, grouping whoever asked meanwhile.
+
+Nothing is retried: a sync that failed may have lost pages for good (the kernel marks them clean), so the fault
+goes to the owner, who takes the log directory offline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from mqcore.metrics import Cell
+
+if TYPE_CHECKING:
+    from mqcore.partitions.partition import Partition
+
+THREADS = 4
+
+
+class Flusher:
+    def __init__(self, failed: Callable[[OSError], None], syncs: Cell) -> None:
+        self._failed = failed
+        self._syncs = syncs
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
+        self._under_way: set[Partition] = set()
+        self._again: set[Partition] = set()
+
+    def request(self, partition: Partition) -> None:
+        """Sync soon; callers of one moment share one sync."""
+        if partition in self._under_way:
+            self._again.add(partition)
+            return
+        self._under_way.add(partition)
+        asyncio.get_running_loop().call_soon(self._start, partition)
+
+    def _start(self, partition: Partition) -> None:
+        loop = asyncio.get_running_loop()
+        sync = loop.run_in_executor(self._threads, partition.log.sync)
+        sync.add_done_callback(lambda done: self._ended(partition, done))
+
+    def _ended(self, partition: Partition, done: asyncio.Future[int]) -> None:
+        self._syncs.value += 1
+        self._under_way.discard(partition)
+        fault = None if done.cancelled() else done.exception()
+        if isinstance(fault, OSError):
+            self._again.discard(partition)
+            partition.go_offline(f"sync failed: {fault}")
+            self._failed(fault)
+            return
+        if fault is not None:
+            raise fault
+        partition.synced()
+        if partition in self._again:
+            self._again.discard(partition)
+            self.request(partition)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)

@@ -1,0 +1,167 @@
+"""Shell: all partitions this broker has a copy of, their folders, and the housekeeping of their logs.
+
+Data folder, as Kafka lays it out:  <topic>-<partition>/…  <topic>-<partition>.<id>-delete/ (on its way out)
+recovery-point-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-checkpoint  .kafka_cleanshutdown
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
+
+from mqcore.clock import Clock
+from mqcore.disk.port import Disk
+from mqcore.identity import LeaderEpoch, Offset, TopicPartition
+from mqcore.log.checkpoints import Checkpoint
+from mqcore.log.config import LogConfig
+from mqcore.log.log import CorruptLog, Log
+from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.partition import Partition
+from mqcore.partitions.producers import Producers
+
+log = logging.getLogger(__name__)
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+DELETED = "-delete"
+
+
+class HostedPartitions:
+    def __init__(self, disk: Disk, clock: Clock, flusher: Flusher, *, clean: bool, producer_expiration_ms: int) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._flusher = flusher
+        self._clean = clean
+        self._producer_expiration_ms = producer_expiration_ms
+        self._recovery_points = Checkpoint(disk, RECOVERY_POINTS)
+        self._start_offsets = Checkpoint(disk, START_OFFSETS)
+        self._points = self._recovery_points.read()
+        self._starts = self._start_offsets.read()
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self.offline: dict[TopicPartition, str] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get(TopicPartition(topic, index))
+
+    def by_id(self, topic_id: UUID, index: int) -> Partition | None:
+        return self._by_id.get((topic_id, index))
+
+    # ── coming and going ─────────────────────────────────────────────────────────────────────────
+
+    def open(
+        self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch, settings: Mapping[str, str]
+    ) -> Partition | None:
+        """Open or make the log of one partition; None (and an alarm) if its log is corrupt or cannot be read."""
+        producers = Producers()
+        directory = str(name)
+        try:
+            self._claim_folder(directory, topic_id)
+            opened = Log.open(
+                self._disk,
+                directory,
+                LogConfig.from_settings(settings),
+                now_ms=self._clock.wall_ms(),
+                clean=self._clean,
+                recovery_point=self._points.get(name, 0),
+                start_offset=self._starts.get(name, 0),
+                observer=producers,
+            )
+        except (OSError, CorruptLog) as fault:
+            self.offline[name] = str(fault)
+            log.error("partition offline", extra={"partition": directory, "reason": str(fault)})
+            return None
+        if opened.recovery.happened:
+            log.warning("log recovered", extra={"partition": directory, **opened.recovery.facts()})
+        partition = Partition(name, topic_id, opened, producers, leader_epoch, self._flusher.request)
+        self._partitions[name] = self._by_id[topic_id, name.partition] = partition
+        return partition
+
+    def remove(self, name: TopicPartition) -> None:
+        """Take a deleted topic's partition away; its folder is renamed now and removed by housekeeping."""
+        partition = self._partitions.pop(name, None)
+        self.offline.pop(name, None)
+        if partition is None:
+            return
+        del self._by_id[partition.topic_id, name.partition]
+        partition.go_offline("the topic was deleted")
+        partition.log.discard()
+        self._disk.rename(str(name), f"{name}.{partition.topic_id.hex}{DELETED}")
+
+    def _claim_folder(self, directory: str, topic_id: UUID) -> None:
+        """The folder says which topic it is of; one left by an older topic of the name is put aside."""
+        path = f"{directory}/partition.metadata"
+        if self._disk.exists(directory):
+            if self._disk.exists(path) and _topic_id_of(self._disk.read_whole(path)) not in (None, topic_id):
+                log.warning("folder of a deleted topic put aside", extra={"partition": directory})
+                self._disk.rename(directory, f"{directory}.{topic_id.hex}{DELETED}")
+        if not self._disk.exists(path):
+            self._disk.make_directory(directory)
+            self._disk.replace(path, f"version: 0\ntopic_id: {topic_id}\n".encode())
+            self._disk.sync_directory("")
+
+    # ── housekeeping ─────────────────────────────────────────────────────────────────────────────
+
+    def expire(self) -> None:
+        """Retention, expired producers, and folders of deleted topics."""
+        now = self._clock.now()
+        for partition in self:
+            if partition.offline is None:
+                self._guarded(partition, lambda p=partition: p.log.expire(now.wall_ms, limit=p.high_watermark))
+                partition.producers.expire(now.monotonic_ms, self._producer_expiration_ms)
+        for name in self._disk.names(""):
+            if name.endswith(DELETED + "/"):
+                self._disk.remove(name.rstrip("/"))
+
+    def sync_all(self) -> None:
+        """Ask for a sync of everything that is not durable yet."""
+        for partition in self:
+            if partition.offline is None and partition.log.flushed_offset < partition.log.end_offset:
+                self._flusher.request(partition)
+
+    def checkpoint(self) -> None:
+        """Write down how far each log is durable and where it starts: a restart scans only from there."""
+        partitions = list(self)
+        self._recovery_points.write({p.name: Offset(p.log.flushed_offset) for p in partitions} | self._kept(self._points))
+        self._start_offsets.write({p.name: p.log_start_offset for p in partitions} | self._kept(self._starts))
+
+    def _kept(self, values: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
+        """What an earlier run wrote of partitions that are offline now."""
+        return {name: Offset(values[name]) for name in self.offline if name in values}
+
+    def close(self) -> bool:
+        """Flush and close every log; True if all of them are whole, so that the clean mark may be written."""
+        whole = not self.offline
+        for partition in self:
+            try:
+                partition.log.close()
+            except OSError as fault:
+                whole = False
+                log.error("log not closed", extra={"partition": str(partition.name), "reason": str(fault)})
+        self.checkpoint()
+        return whole
+
+    def _guarded(self, partition: Partition, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except OSError as fault:
+            log.error("housekeeping failed", extra={"partition": str(partition.name), "reason": str(fault)})
+
+
+def _topic_id_of(content: bytes) -> UUID | None:
+    for line in content.decode(errors="replace").splitlines():
+        name, _, value = line.partition(": ")
+        if name == "topic_id":
+            try:
+                return UUID(value)
+            except ValueError:
+                return None
+    return None

@@ -1,0 +1,209 @@
+"""Shell over a store: the leading copy of one partition.
+
+Validate → give it offsets → append → advance the high watermark → wake who waits. The watermark is the lowest
+end among the in-sync replicas; with one replica that is the own end: of the log, or of its durable part where
+the topic asks for `flush.messages=1`, so that nothing is acknowledged or shown that a power loss could take back.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from mqcore.identity import LeaderEpoch, Offset, TopicPartition
+from mqcore.log.config import LogConfig
+from mqcore.log.log import Log, LogFailed, Slice
+from mqcore.partitions.parked import Committed, CommitQueue, Watchers
+from mqcore.partitions.producers import Duplicate, Producers
+from mqcore.partitions.validation import examine
+from mqcore.wire import batches
+from mqcore.wire.batches import BatchHeader
+from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.records import Record, build_batch
+
+
+class Appended(NamedTuple):
+    """Where a batch is in the log. `end` is what must be committed before it may be acknowledged."""
+
+    base_offset: Offset
+    end: Offset
+    append_time_ms: int  # -1: CreateTime
+    duplicate: bool = False
+
+
+class Fetched(NamedTuple):
+    high_watermark: Offset
+    last_stable_offset: Offset
+    log_start_offset: Offset
+    records: Slice | None
+
+
+OFFLINE = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log of this partition is offline")
+
+
+class Partition:
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: UUID,
+        log: Log,
+        producers: Producers,
+        leader_epoch: LeaderEpoch,
+        request_sync: Callable[[Partition], None],
+    ) -> None:
+        self.name = name
+        self.topic, self.index = name
+        self.topic_id = topic_id
+        self.log = log
+        self.producers = producers
+        self.leader_epoch = leader_epoch
+        self.high_watermark = Offset(log.end_offset)
+        self.offline: str | None = None
+        self.watchers = Watchers()
+        self._committed = CommitQueue()
+        self._request_sync = request_sync
+        log.epochs.begin(leader_epoch, log.end_offset)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Nothing is transactional yet: everything committed is stable."""
+        return self.high_watermark
+
+    @property
+    def log_start_offset(self) -> Offset:
+        return Offset(self.log.start_offset)
+
+    @property
+    def _log_append_time(self) -> bool:
+        return self.log.config.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def _durable_only(self) -> bool:
+        return self.log.config.flush_messages == 1
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def append(self, batch: memoryview, now_ms: int) -> Appended | Refusal:
+        """Append one batch of a client, stamping it in place."""
+        if self.offline is not None:
+            return OFFLINE
+        header = examine(batch, self.log.config, now_ms)
+        if isinstance(header, Refusal):
+            return header
+        if header.producer_id >= 0:
+            verdict = self.producers.check(header)
+            if isinstance(verdict, Duplicate):
+                append_time = verdict.timestamp if self._log_append_time else -1
+                return Appended(Offset(verdict.base_offset), Offset(verdict.last_offset + 1), append_time, True)
+            if verdict is not None:
+                return verdict
+        return self._append(batch, header, now_ms)
+
+    def append_records(self, records: Sequence[Record]) -> Offset:
+        """Append the broker's own records (offsets are given here) and return the end; OSError if it cannot."""
+        if self.offline is not None:
+            raise OSError(errno.EIO, self.offline)
+        placed = [record._replace(offset=index) for index, record in enumerate(records)]
+        batch = memoryview(build_batch(placed))
+        appended = self._append(batch, batches.read_header(batch), placed[-1].timestamp)
+        if isinstance(appended, Refusal):
+            raise OSError(errno.ENOSPC if self.offline is None else errno.EIO, appended.message)
+        return appended.end
+
+    def _append(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Appended | Refusal:
+        base = self.log.end_offset
+        batches.stamp(batch, base, self.leader_epoch)
+        header = header._replace(base_offset=base, leader_epoch=self.leader_epoch)
+        append_time = -1
+        if self._log_append_time:
+            header = batches.stamp_append_time(batch, header, now_ms)
+            append_time = now_ms
+        try:
+            self.log.append(batch, (header,), now_ms)
+        except LogFailed as fault:
+            self.go_offline(str(fault))
+            return OFFLINE
+        except OSError as fault:
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+        if self._durable_only:
+            self._request_sync(self)
+        else:
+            self._advance()
+            if self.log.end_offset - self.log.flushed_offset >= self.log.config.flush_messages:
+                self._request_sync(self)
+        return Appended(Offset(base), Offset(base + header.last_offset_delta + 1), append_time)
+
+    # ── the commit ───────────────────────────────────────────────────────────────────────────────
+
+    def when_committed(self, end: Offset, then: Committed) -> None:
+        if end <= self.high_watermark:
+            then(None)
+        elif self.offline is not None:
+            then(OSError(errno.EIO, self.offline))
+        else:
+            self._committed.add(end, then)
+
+    def synced(self) -> None:
+        """A sync has ended: more of the log is durable."""
+        if self.offline is None and self._durable_only:
+            self._advance()
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.log.reconfigure(config)
+        if self.offline is None:
+            self._request_sync(self) if self._durable_only else self._advance()
+
+    def _advance(self) -> None:
+        end = self.log.flushed_offset if self._durable_only else self.log.end_offset
+        if end > self.high_watermark:
+            self.high_watermark = Offset(end)
+            self.watchers.tell()
+            self._committed.release(end)
+
+    def go_offline(self, reason: str) -> None:
+        """For good: whoever waits is told, and nothing is served until a restart."""
+        if self.offline is None:
+            self.offline = reason
+            self._committed.fail(OSError(errno.EIO, reason))
+            self.watchers.tell()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def fetch(self, offset: int, max_bytes: int, *, at_least_one: bool, committed_only: bool) -> Fetched | Refusal:
+        if self.offline is not None:
+            return OFFLINE
+        limit = self.last_stable_offset if committed_only else self.high_watermark
+        if not self.log.start_offset <= offset <= self.log.end_offset:
+            message = f"offset {offset} is outside {self.log.start_offset} to {self.log.end_offset}"
+            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        records = None
+        if offset < limit and (max_bytes > 0 or at_least_one):
+            try:
+                records = self.log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
+            except LogFailed as fault:
+                self.go_offline(str(fault))
+                return OFFLINE
+            except OSError as fault:
+                return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be read: {fault.strerror}")
+        return Fetched(self.high_watermark, self.last_stable_offset, self.log_start_offset, records)
+
+    def check_epoch(self, current_leader_epoch: int) -> Refusal | None:
+        """The client's idea of the leader epoch (−1: none) against ours."""
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return None
+        if current_leader_epoch < self.leader_epoch:
+            return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+        return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def delete_records(self, offset: int) -> Offset | Refusal:
+        """Move the log start up to `offset` (−1: the high watermark)."""
+        if self.offline is not None:
+            return OFFLINE
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if target > self.log.start_offset:
+            self.log.advance_start(target)
+        return self.log_start_offset

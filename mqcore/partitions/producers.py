@@ -1,0 +1,155 @@
+"""Machine: idempotence of one partition — what each producer wrote last, and what may follow.
+
+`check` decides and changes nothing; `observe` applies a batch that is in the log, on append as on replay.
+A producer's last five batches are remembered (the most a client has in flight): one of them again is a
+duplicate and succeeds with its first offset. A producer nobody remembers may begin anywhere (its state may
+have expired: that must not look like a gap). Source: KIP-98, KIP-360.
+
+The snapshot is Kafka's producer-snapshot format, with one row per remembered batch where Kafka keeps only the
+last: Kafka's tools, which keep the last row of each producer, read it alike, and the window survives a restart.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from mqcore.wire.batches import BatchHeader
+from mqcore.wire.errors import ErrorCode, Refusal
+
+REMEMBERED_BATCHES = 5
+MOST_PRODUCERS = 100_000
+LAST_SEQUENCE = 0x7FFFFFFF
+
+_SNAPSHOT_HEAD = struct.Struct(">hIi")
+_SNAPSHOT_ROW = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_VERSION = 1
+
+
+class Written(NamedTuple):
+    """One batch of a producer that is in the log."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Duplicate(NamedTuple):
+    """The batch is in the log already, here."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(slots=True)
+class Producer:
+    epoch: int
+    batches: deque[Written] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+    touched: bool = True
+    idle_since_ms: int = 0
+
+
+def sequence_after(sequence: int, records: int) -> int:
+    """The sequence number `records` further on; it wraps from 2³¹−1 to 0."""
+    return (sequence + records) & LAST_SEQUENCE
+
+
+class Producers:
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}  # least recently written first
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(self, header: BatchHeader) -> Duplicate | Refusal | None:
+        """None: the batch may be appended."""
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            return Refusal(ErrorCode.INVALID_RECORD, "a producer id needs an epoch and a sequence number")
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        if header.producer_epoch < producer.epoch:
+            return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} has written since")
+        if header.producer_epoch > producer.epoch:
+            if header.base_sequence == 0:
+                return None
+            return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch begins at sequence 0")
+        last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
+        for written in producer.batches:
+            if written.base_sequence == header.base_sequence and written.last_sequence == last_sequence:
+                return Duplicate(written.base_offset, written.last_offset, written.timestamp)
+        expected = sequence_after(producer.batches[-1].last_sequence, 1)
+        if header.base_sequence != expected:
+            message = f"sequence {header.base_sequence}, expected {expected}"
+            return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+        return None
+
+    def observe(self, header: BatchHeader) -> None:
+        if header.producer_id < 0 or header.is_control:
+            return
+        producer = self._producers.pop(header.producer_id, None)
+        if producer is None or producer.epoch != header.producer_epoch:
+            producer = Producer(header.producer_epoch)
+        last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
+        producer.batches.append(
+            Written(
+                header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+            )
+        )
+        producer.touched = True
+        self._producers[header.producer_id] = producer
+        if len(self._producers) > MOST_PRODUCERS:
+            del self._producers[next(iter(self._producers))]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that wrote nothing for so long, by the monotonic clock (a restart begins anew)."""
+        gone = []
+        for producer_id, producer in self._producers.items():
+            if producer.touched:
+                producer.touched, producer.idle_since_ms = False, now_ms
+            elif now_ms - producer.idle_since_ms >= expiration_ms:
+                gone.append(producer_id)
+        for producer_id in gone:
+            del self._producers[producer_id]
+
+    def clear(self) -> None:
+        self._producers.clear()
+
+    def snapshot(self) -> bytes:
+        rows = bytearray()
+        count = 0
+        for producer_id, producer in self._producers.items():
+            for written in producer.batches:
+                delta = written.last_offset - written.base_offset
+                rows += _SNAPSHOT_ROW.pack(
+                    producer_id, producer.epoch, written.last_sequence, written.last_offset, delta, written.timestamp,
+                    -1, -1,
+                )  # fmt: skip
+                count += 1
+        body = count.to_bytes(4, "big") + rows
+        return _SNAPSHOT_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
+
+    def restore(self, snapshot: bytes) -> bool:
+        """Take the state of a snapshot; False (and no change) if it is damaged."""
+        if len(snapshot) < _SNAPSHOT_HEAD.size:
+            return False
+        version, crc, count = _SNAPSHOT_HEAD.unpack_from(snapshot)
+        rows = memoryview(snapshot)[_SNAPSHOT_HEAD.size :]
+        if version != _SNAPSHOT_VERSION or crc32c(snapshot[6:]) != crc or len(rows) != count * _SNAPSHOT_ROW.size:
+            return False
+        self.clear()
+        for row in _SNAPSHOT_ROW.iter_unpack(rows):
+            producer_id, epoch, last_sequence, last_offset, delta, timestamp, _, _ = row
+            producer = self._producers.get(producer_id)
+            if producer is None or producer.epoch != epoch:
+                producer = self._producers[producer_id] = Producer(epoch)
+            first = (last_sequence - delta) & LAST_SEQUENCE
+            producer.batches.append(Written(first, last_sequence, last_offset - delta, last_offset, timestamp))
+        return True

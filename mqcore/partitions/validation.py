@@ -1,0 +1,65 @@
+"""Codec: may this batch of a client enter the log? One look at its header, one CRC; its records stay closed.
+
+Only a compacted topic looks inside (bounded), because a record without a key could never be compacted.
+"""
+
+from __future__ import annotations
+
+from mqcore.log.config import LogConfig
+from mqcore.wire.batches import CONTROL, DELETE_HORIZON, HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
+from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.records import read_records
+
+LAST_CODEC = 4  # zstd
+NO_TIMESTAMP = -1
+
+
+def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
+    """The header of a sound batch, or why it is refused."""
+    if len(batch) < HEADER_BYTES:
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, "too few bytes for a batch")
+    if batch[16] < 2:
+        return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not kept")
+    try:
+        header = read_header(batch)
+        if header.size > len(batch):
+            return Refusal(ErrorCode.CORRUPT_MESSAGE, f"batch of {header.size} bytes is cut off")
+        if header.size > config.max_message_bytes:
+            message = f"batch of {header.size} bytes, max.message.bytes is {config.max_message_bytes}"
+            return Refusal(ErrorCode.MESSAGE_TOO_LARGE, message)
+        if header.size < len(batch):
+            return Refusal(ErrorCode.INVALID_RECORD, "one batch for each partition of a request")
+        check_crc(batch, header)
+    except BadBatch as bad:
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
+    wrong = _wrong(header)
+    if wrong is not None:
+        return Refusal(ErrorCode.INVALID_RECORD, wrong)
+    if header.codec > LAST_CODEC:
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.codec}")
+    if header.is_transactional:
+        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+    if config.message_timestamp_type == "CreateTime" and header.max_timestamp != NO_TIMESTAMP:
+        early = now_ms - header.max_timestamp > config.message_timestamp_before_max_ms
+        if early or header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+            return Refusal(ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} is too far from now")
+    if config.compact:
+        return _keyed(batch, header)
+    return header
+
+
+def _wrong(header: BatchHeader) -> str | None:
+    if header.attributes & (CONTROL | DELETE_HORIZON):
+        return "clients may not write control batches"
+    if header.records_count <= 0 or header.last_offset_delta != header.records_count - 1:
+        return f"{header.records_count} records, but last offset delta {header.last_offset_delta}"
+    return None
+
+
+def _keyed(batch: memoryview, header: BatchHeader) -> BatchHeader | Refusal:
+    try:
+        if any(record.key is None for record in read_records(batch, header)):
+            return Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+    except BadBatch as bad:
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
+    return header

@@ -1,0 +1,87 @@
+"""Shell: one request under way: its place in the connection's order, and the way back."""
+
+from __future__ import annotations
+
+import logging
+import struct
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mqcore.apis.services import Services
+from mqcore.wire.frames import RequestHead, response_head
+from mqcore.wire.hot import Piece, size_of
+
+if TYPE_CHECKING:
+    from mqcore.server.connection import Connection
+    from mqcore.server.dispatch import Served
+
+log = logging.getLogger(__name__)
+
+_LENGTH = struct.Struct(">i")
+
+
+class ServerCall:
+    """Implements `mqcore.apis.call.Call`."""
+
+    __slots__ = ("_connection", "_flexible", "_head", "_served", "_started", "gone", "pieces", "version", "when_gone")
+
+    def __init__(self, connection: Connection, served: Served, head: RequestHead, version: int, flexible: bool) -> None:
+        self._connection = connection
+        self._served = served
+        self._head = head
+        self._flexible = flexible
+        self._started = time.perf_counter()
+        self.version = version
+        self.pieces: list[Piece] | None = None
+        self.gone = False
+        self.when_gone: Callable[[], None] | None = None
+
+    @property
+    def client_id(self) -> str:
+        return self._head.client_id
+
+    @property
+    def client_host(self) -> str:
+        return self._connection.client_host
+
+    @property
+    def listener(self) -> str:
+        return self._connection.listener
+
+    @property
+    def services(self) -> Services:
+        return self._connection.traffic.services
+
+    @property
+    def answered(self) -> bool:
+        return self.pieces is not None
+
+    def answer(self, response: Any) -> None:
+        """`None` stands for no answer at all (Produce with acks=0)."""
+        if self.gone:
+            return
+        assert self.pieces is None, "a call is answered once"
+        try:
+            body = [] if response is None else self._served.encode(self.version, response)
+        except Exception:
+            log.exception("a response could not be encoded", extra={"api": self._served.api.name})
+            self._connection.abort()
+            return
+        if response is not None:
+            head = response_head(self._head.correlation_id, self._flexible)
+            length = _LENGTH.pack(len(head) + size_of(body))
+            if len(body) == 1 and isinstance(body[0], bytes):
+                body = [b"".join((length, head, body[0]))]
+            else:
+                body.insert(0, length + head)
+        self.pieces = body
+        self._served.requests.value += 1
+        self._served.seconds.observe(time.perf_counter() - self._started)
+        self._connection.pump()
+
+    def drop(self) -> None:
+        """The client is gone: whoever would answer is told, and need not."""
+        self.gone = True
+        if self.when_gone is not None:
+            self.when_gone()
