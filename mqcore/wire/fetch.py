@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from mqcore.wire.frames import MAX_TAGS, BadFrame, read_uvarint, skip_tags
+from mqcore.wire.frames import BadFrame, skip_tags
 from mqcore.wire.hot import (
     BUFFERS,
     HOT_FAULTS,
@@ -21,6 +21,7 @@ from mqcore.wire.hot import (
     count_prefix,
     read_count,
     read_string,
+    read_tags,
     read_topic,
     topic_id,
     topic_prefix,
@@ -138,7 +139,7 @@ def _decode(version: int, frame: memoryview, position: int) -> FetchRequest:
         topics, forgotten, rack_id or "", replica_id,
     )  # fmt: skip
     if flexible and frame[position]:
-        return _with_tags(version, request, _read_tags(frame, position)[0])
+        return _with_tags(version, request, read_tags(frame, position)[0])
     return request
 
 
@@ -161,7 +162,7 @@ def _read_topics(version: int, frame: memoryview, position: int) -> tuple[list[F
             if flexible:
                 partition = FetchPartition._make((*fields, None, 2**63 - 1))
                 if frame[position]:
-                    tags, position = _read_tags(frame, position)
+                    tags, position = read_tags(frame, position)
                     partition = _partition_with_tags(version, partition, tags)
                 else:
                     position += 1
@@ -197,22 +198,6 @@ def _read_forgotten(version: int, frame: memoryview, position: int) -> tuple[lis
         if flexible:
             position = skip_tags(frame, position)
     return forgotten, position
-
-
-def _read_tags(frame: memoryview, position: int) -> tuple[dict[int, memoryview], int]:
-    """({tag: content}, next position)."""
-    count, position = read_uvarint(frame, position)
-    if count > MAX_TAGS:
-        raise BadFrame(f"{count} tagged fields, at most {MAX_TAGS} are read")
-    tags = {}
-    for _ in range(count):
-        tag, position = read_uvarint(frame, position)
-        length, position = read_uvarint(frame, position)
-        tags[tag] = frame[position : position + length]
-        position += length
-        if position > len(frame):
-            raise BadFrame("tagged field runs over the end")
-    return tags, position
 
 
 def _with_tags(version: int, request: FetchRequest, tags: dict[int, memoryview]) -> FetchRequest:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from mqcore.identity import NO_TOPIC_ID
 from mqcore.wire.batches import Buffer
-from mqcore.wire.frames import BadFrame, read_uvarint
+from mqcore.wire.frames import MAX_TAGS, BadFrame, read_uvarint
 from mqcore.wire.primitives import MAX_ELEMENTS
 
 HOT_FAULTS: Final = (IndexError, struct.error, UnicodeDecodeError)
@@ -93,6 +93,22 @@ def read_topic(data: memoryview, position: int, flexible: bool, by_id: bool) -> 
     if name is None:
         raise BadFrame("topic without a name")
     return name, None, position
+
+
+def read_tags(frame: memoryview, position: int) -> tuple[dict[int, memoryview], int]:
+    """({tag: content}, next position)."""
+    count, position = read_uvarint(frame, position)
+    if count > MAX_TAGS:
+        raise BadFrame(f"{count} tagged fields, at most {MAX_TAGS} are read")
+    tags = {}
+    for _ in range(count):
+        tag, position = read_uvarint(frame, position)
+        length, position = read_uvarint(frame, position)
+        tags[tag] = frame[position : position + length]
+        position += length
+        if position > len(frame):
+            raise BadFrame("tagged field runs over the end")
+    return tags, position
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,7 @@
 """Codec: requests and responses other than Produce and Fetch, by api key and version.
 
-The one place that knows where message schemas come from (`schemas`); every other module sees named tuples and
-mappings with Kafka's field names in snake case. A field whose type is a uuid holds None for the zero UUID.
+The one place that knows where schemas come from (`schemas`: kafka-python); every other module sees named tuples
+and mappings with Kafka's field names in snake case. A field whose type is a uuid holds None for the zero UUID.
 Readers and writers are made when a message is first used in a version: a start pays for none of them.
 
 A frame may be longer than its message: Kafka does not look at what follows, and there are clients that rely on it.
@@ -16,7 +16,8 @@ from typing import Any, Final
 from mqcore.wire.batches import Buffer
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.primitives import Reader, Writer
-from mqcore.wire.schemas import Read, Schema, Write, compile_reader, compile_writer, load_schema
+from mqcore.wire.schema_codecs import Read, Write, compile_reader, compile_writer
+from mqcore.wire.schemas import Schema, load_schema
 
 NAMES: Final[dict[int, str]] = {
     0: "Produce",
