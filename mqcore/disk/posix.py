@@ -1,0 +1,175 @@
+"""Store: the disk port over a real file system.
+
+Own rule: every write names its position (`pwrite`), never the kernel's file pointer. What a failed append left behind
+is therefore overwritten by the next one even if cutting it back failed as well.
+A file is closed by `close` or when nobody holds it any more: a range being sent outlives the removal of its segment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final
+
+from mqcore.disk.port import Buffer
+
+_MOST_CHUNKS: Final = 1024  # IOV_MAX
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # not every POSIX system has it
+
+
+class PosixFile:
+    """One file descriptor and the size that we gave the file."""
+
+    __slots__ = ("_descriptor", "_size")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def append(self, chunks: Sequence[Buffer]) -> None:
+        if len(chunks) == 1:  # the hot path: one batch, one call
+            chunk = chunks[0]
+            try:
+                written = os.pwrite(self._descriptor, chunk, self._size)
+            except OSError:
+                self._cut_back()
+                raise
+            if written == len(chunk):
+                self._size += written
+                return
+            rest: list[Buffer] = [memoryview(chunk)[written:]]
+        else:
+            written, rest = 0, [chunk for chunk in chunks if len(chunk)]
+        try:
+            self._size += written + self._write_all(rest, self._size + written)
+        except OSError:
+            self._cut_back()
+            raise
+
+    def _write_all(self, rest: list[Buffer], position: int) -> int:
+        """Short writes go on where they ended; an error is the system's answer, not ours to repeat."""
+        start = position
+        while rest:
+            taken = os.pwritev(self._descriptor, rest[:_MOST_CHUNKS], position)
+            position += taken
+            while rest and taken >= len(rest[0]):
+                taken -= len(rest.pop(0))
+            if taken:
+                rest[0] = memoryview(rest[0])[taken:]
+        return position - start
+
+    def _cut_back(self) -> None:
+        with contextlib.suppress(OSError):  # the first fault is the one to report
+            os.ftruncate(self._descriptor, self._size)
+
+    def read(self, position: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        missing = length - len(data)
+        while missing:
+            data = os.pread(self._descriptor, missing, position + length - missing)
+            if not data:
+                break
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self._size = size
+
+    def sync(self) -> None:
+        _fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # AttributeError: the constructor failed
+            self.close()
+
+
+class PosixDisk:
+    """The folder `root` and everything below it; the folder is made if it is not there."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = os.fspath(root)
+        os.makedirs(self._root, exist_ok=True)
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def open(self, path: str, *, create: bool = False) -> PosixFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return PosixFile(os.open(self._path(path), flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._path(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(self._path(path)).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(self._path(path)).st_mtime_ns // 1_000_000
+
+    def names(self, directory: str) -> list[str]:
+        with os.scandir(self._path(directory)) as entries:
+            return sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(self._path(path), exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._path(old), self._path(new))
+
+    def remove(self, path: str) -> None:
+        full = self._path(path)
+        try:
+            os.unlink(full)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):  # macOS answers EPERM for a folder
+            if not os.path.isdir(full):
+                raise
+            shutil.rmtree(full)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(self._path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read_whole(self, path: str) -> bytes:
+        with open(self._path(path), "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, content: bytes) -> None:
+        beside = f"{path}.tmp"
+        file = self.open(beside, create=True)
+        try:
+            file.truncate(0)  # a crash may have left an older attempt
+            file.append([content])
+            file.sync()
+        finally:
+            file.close()
+        self.rename(beside, path)
+        self.sync_directory(os.path.dirname(path))
+
+    def free_bytes(self) -> int:
+        status = os.statvfs(self._root)
+        return status.f_bavail * status.f_frsize

@@ -1,0 +1,149 @@
+"""Codec: the two sparse indexes of a segment, in Kafka's file formats.
+
+    .index      8 bytes an entry:  last offset of a batch − base offset (int32), position of that batch (int32)
+    .timeindex  12 bytes an entry: largest timestamp so far (int64), last offset of its batch − base offset (int32)
+
+Own rule: indexes are hints. They are kept in memory while a segment is active, written when it is sealed, checked
+when they are read back, and rebuilt from the batches when in doubt.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import Final
+
+ENTRY_BYTES: Final = 8
+TIME_ENTRY_BYTES: Final = 12
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+class OffsetIndex:
+    """Last offsets (relative) and positions of some batches, both rising strictly."""
+
+    __slots__ = ("_offsets", "_positions")
+
+    def __init__(self) -> None:
+        self._offsets = array("i")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._offsets) * ENTRY_BYTES
+
+    def add(self, relative_offset: int, position: int) -> None:
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+
+    def floor(self, relative_offset: int) -> int:
+        """Position of the last indexed batch that ends at or below the offset; 0 if there is none."""
+        above = bisect_right(self._offsets, relative_offset)
+        return self._positions[above - 1] if above else 0
+
+    def floor_position(self, position: int) -> int:
+        """Position of the last indexed batch that begins at or below `position`; 0 if there is none."""
+        above = bisect_right(self._positions, position)
+        return self._positions[above - 1] if above else 0
+
+    def cut(self, position: int) -> None:
+        """Forget batches that begin at or behind `position`."""
+        keep = bisect_left(self._positions, position)
+        del self._offsets[keep:], self._positions[keep:]
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._offsets, self._positions, strict=True))
+
+    def encode(self) -> bytes:
+        flat = array("i", bytes(self.size_bytes))
+        flat[0::2], flat[1::2] = self._offsets, self._positions
+        return _big_endian(flat).tobytes()
+
+    @classmethod
+    def decode(cls, content: bytes, segment_bytes: int) -> OffsetIndex | None:
+        """None unless the entries rise strictly and lie inside of a segment of that size."""
+        if len(content) % ENTRY_BYTES:
+            return None
+        flat = array("i")
+        flat.frombytes(content)
+        _big_endian(flat)
+        index = cls()
+        index._offsets, index._positions = flat[0::2], flat[1::2]
+        if not (_rises(index._offsets) and _rises(index._positions)):
+            return None
+        if flat and not (flat[0] >= 0 and flat[1] >= 0 and flat[-1] < segment_bytes):
+            return None
+        return index
+
+
+class TimeIndex:
+    """Timestamps (rising strictly) and the relative last offsets of the batches that reached them first."""
+
+    __slots__ = ("_offsets", "_timestamps")
+
+    def __init__(self) -> None:
+        self._timestamps = array("q")
+        self._offsets = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._offsets) * TIME_ENTRY_BYTES
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        return (self._timestamps[-1], self._offsets[-1]) if self._offsets else None
+
+    def add(self, timestamp: int, relative_offset: int) -> None:
+        """Taken only if both rise, as in Kafka: the index answers "not before", which stays true."""
+        if timestamp >= 0 and (
+            not self._offsets or (timestamp > self._timestamps[-1] and relative_offset > self._offsets[-1])
+        ):
+            self._timestamps.append(timestamp)
+            self._offsets.append(relative_offset)
+
+    def floor(self, timestamp: int) -> int:
+        """A relative offset at or below the first record that is not older than `timestamp`."""
+        above = bisect_right(self._timestamps, timestamp)
+        return self._offsets[above - 1] if above else 0
+
+    def cut(self, relative_offset: int) -> None:
+        """Forget batches whose last offset is at or above it."""
+        keep = bisect_left(self._offsets, relative_offset)
+        del self._offsets[keep:], self._timestamps[keep:]
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._timestamps, self._offsets, strict=True))
+
+    def encode(self) -> bytes:
+        return b"".join(_TIME_ENTRY.pack(*entry) for entry in self.entries())
+
+    @classmethod
+    def decode(cls, content: bytes) -> TimeIndex | None:
+        """None unless the entries rise strictly."""
+        if len(content) % TIME_ENTRY_BYTES:
+            return None
+        index = cls()
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(content):
+            index._timestamps.append(timestamp)
+            index._offsets.append(offset)
+        if not (_rises(index._timestamps) and _rises(index._offsets)) or (index._offsets and index._offsets[0] < 0):
+            return None
+        return index
+
+
+def _big_endian(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
+
+
+def _rises(numbers: array[int]) -> bool:
+    return all(a < b for a, b in pairwise(numbers))

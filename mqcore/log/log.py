@@ -1,0 +1,342 @@
+"""Store: the log of one partition: batches appended at the end, read from anywhere, kept across crashes.
+
+Own rules:
+* Everything is called on one thread, except `sync`, which may run beside appends, reads and rolls on another.
+* After an unexpected fault of the disk the log is failed for good (`LogFailed`); a full disk is no such fault: the
+  caller gets the OSError, nothing has changed, and the next append may succeed.
+* The recovery point that the owner stores must be lowered before `truncate_to` and forgotten with the directory:
+  what lies below it is taken to be durable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import Final
+
+from mqcore.disk.port import Buffer, Disk
+from mqcore.log import retention, times
+from mqcore.log.config import LogConfig
+from mqcore.log.epochs import EpochCache, encode_epochs
+from mqcore.log.errors import CorruptLog, LogFailed
+from mqcore.log.recovery import EPOCHS_FILE, Loaded, load, replay
+from mqcore.log.segment import Segment, Slice
+from mqcore.log.segments import Segments
+from mqcore.log.snapshots import BatchObserver, remove_snapshots_above, restore_newest, write_snapshot
+from mqcore.log.times import TimedOffset
+from mqcore.wire.batches import BatchHeader
+
+__all__ = ["BatchObserver", "CorruptLog", "Log", "LogFailed", "Slice", "TimedOffset"]
+
+_MOST_RELATIVE: Final = 2**31 - 1
+_PLACES: Final = 128
+_PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class Log:
+    """One partition on disk; made by `Log.open`."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, observer: BatchObserver, loaded: Loaded, now_ms: int
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.recovery = loaded.recovery
+        self.segments: Segments = loaded.segments
+        self.start_offset = loaded.segments.bases[0]
+        self.end_offset = loaded.end_offset
+        self.flushed_offset = loaded.end_offset
+        self.epochs = EpochCache(lambda: self.end_offset, loaded.epochs)
+        self.failure: str | None = None
+        self._disk = disk
+        self._observer = observer
+        self._created_ms = now_ms  # of the active segment, as far as we know
+        self._epochs_saved = None if loaded.recovery.rebuilt else self.epochs.starts
+        self._places: dict[int, tuple[Segment, int]] = {}  # where readers will go on: offset → position
+        self._syncing = Lock()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        clean: bool,
+        recovery_point: int,
+        observer: BatchObserver,
+        start_offset: int = 0,
+    ) -> Log:
+        """Open, or create at `start_offset`. Unless `clean`, verify from `recovery_point` on; may raise `CorruptLog`."""
+        loaded = load(
+            disk, directory, config, observer, clean=clean, recovery_point=recovery_point, start_offset=start_offset
+        )
+        log = cls(disk, directory, config, observer, loaded, now_ms)
+        if not clean:
+            log.flushed_offset = min(max(recovery_point, log.start_offset), log.end_offset)
+        if start_offset > log.end_offset:
+            log.truncate_fully(start_offset)
+        log.start_offset = max(log.start_offset, start_offset)
+        return log
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.config = config
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def last_epoch(self) -> int:
+        return self.epochs.last_epoch
+
+    # --- appending ---------------------------------------------------------------------------------------------------
+
+    def append(self, batches: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Append stamped batches, all in one write. On OSError nothing has changed."""
+        self._check_usable()
+        last = headers[-1]
+        segment = self.segments.items[-1]
+        if segment.size and self._must_roll(segment, len(batches), headers, now_ms):
+            self.roll(now_ms)
+            segment = self.segments.active
+        if last.last_offset - segment.base_offset > _MOST_RELATIVE:
+            self._begin_segment(headers[0].base_offset, now_ms)
+            segment = self.segments.active
+        try:  # not `_faults`: this is the hot path
+            segment.append(batches, headers, self.config.index_interval_bytes)
+        except OSError as error:
+            self._judge(error)
+            raise
+        for header in headers:
+            if header.leader_epoch > self.epochs.last_epoch:
+                self.epochs.begin(header.leader_epoch, header.base_offset)
+            self._observer.observe(header)
+        self.end_offset = last.base_offset + last.last_offset_delta + 1
+
+    def _must_roll(self, segment: Segment, size: int, headers: Sequence[BatchHeader], now_ms: int) -> bool:
+        config = self.config
+        if segment.size + size > config.segment_bytes:
+            return True
+        if headers[-1].last_offset - segment.base_offset > _MOST_RELATIVE:
+            return True
+        if max(segment.index.size_bytes, segment.time_index.size_bytes) + 12 > config.segment_index_bytes:
+            return True
+        first = segment.first_timestamp
+        age = now_ms - self._created_ms if first is None or first < 0 else headers[-1].max_timestamp - first
+        return age > config.segment_ms - self._jitter_ms(segment)
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """Spread by the segment's name and not by chance: the same log rolls at the same place again."""
+        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return (hash((self.directory, segment.base_offset)) % most) if most else 0
+
+    def roll(self, now_ms: int) -> None:
+        """Seal the active segment and begin the next one. May be repeated after an OSError."""
+        self._check_usable()
+        if self.segments.active.size:
+            self._begin_segment(self.end_offset, now_ms)
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
+        active = self.segments.active
+        with self._faults():
+            files = active.write_indexes()
+            files.append(write_snapshot(self._disk, self.directory, base_offset, self._observer))
+            segment = Segment.create(self._disk, self.directory, base_offset)
+        if active.size == 0:  # nothing to keep: it would be a hole in front of the new one
+            self.segments.drop_last(now_ms + self.config.file_delete_delay_ms)
+        self.segments.sync_later(files)
+        self.segments.add(segment)
+        self._created_ms = now_ms
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, *, limit: int, at_least_one: bool = True) -> Slice | None:
+        """Whole batches from the one that holds `offset`, below `limit`, in one segment; the last may be cut off.
+
+        The first batch comes whole, however large, unless `at_least_one` is off. None if there is nothing.
+        """
+        if offset >= limit:
+            return None
+        place = self._places.get(offset)
+        if place is None or place[1] >= place[0].size:
+            place = self._locate(offset)
+            if place is None:
+                return None
+        segment, position = place
+        end = self._end_below(segment, limit)
+        length = end - position
+        if length <= 0:
+            return None
+        if length > max_bytes:
+            first = segment.header_at(position).size
+            if first > max_bytes and not at_least_one:
+                return None
+            return Slice(segment.file, position, max(first, max_bytes))
+        return Slice(segment.file, position, length)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """Where the first batch at or above `offset` stands."""
+        index = self.segments.index_of(offset)
+        assert index >= 0, f"offset {offset} is below the log start {self.start_offset}"
+        for segment in self.segments.items[index:]:
+            position = segment.locate(offset) if offset > segment.base_offset else 0
+            if position < segment.size:
+                return segment, position
+        return None
+
+    def _end_below(self, segment: Segment, limit: int) -> int:
+        """Where the batches of a segment that lie wholly below `limit` end; remembered, for there a reader goes on."""
+        if segment is self.segments.items[-1]:
+            end = self.end_offset
+        else:
+            end = self.segments.end_of(self.segments.index_of(segment.base_offset), self.end_offset)
+        if limit >= end:
+            position = segment.size
+        else:
+            place = self._places.get(limit)
+            position = place[1] if place is not None and place[0] is segment else segment.locate(limit)
+        if len(self._places) >= _PLACES:
+            del self._places[next(iter(self._places))]
+        self._places[min(limit, end)] = (segment, position)
+        return position
+
+    def offset_for_time(self, timestamp: int, *, limit: int) -> TimedOffset | None:
+        """The first record that is not older than `timestamp`, below `limit`."""
+        return times.offset_for_time(self.segments.items, timestamp, self.start_offset, limit)
+
+    def max_timestamp(self, *, limit: int) -> TimedOffset | None:
+        """The first of the records with the largest timestamp, below `limit`."""
+        return times.max_timestamp(self.segments.items, self.start_offset, limit)
+
+    # --- removing ----------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut to the batch boundary at or below `offset`, durably; epochs, producers and flushed point go back too."""
+        self._check_usable()
+        if offset >= self.end_offset:
+            return
+        if offset <= self.segments.bases[0]:
+            self.truncate_fully(offset)
+            return
+        with self._syncing, self._faults():
+            self._places.clear()
+            if remove_snapshots_above(self._disk, self.directory, offset):
+                self._disk.sync_directory(self.directory)
+            while self.segments.bases[-1] >= offset:
+                self.segments.drop_last(0)
+            segment = self.segments.active
+            position = segment.locate(offset)
+            end = segment.base_offset
+            if position < segment.size:
+                end = segment.header_at(position).base_offset
+                segment.truncate(position)
+                segment.file.sync()
+            else:
+                end = offset
+            self._go_back(end)
+
+    def truncate_fully(self, start_offset: int) -> None:
+        """Drop everything and go on at `start_offset`."""
+        self._check_usable()
+        with self._syncing, self._faults():
+            self._places.clear()
+            remove_snapshots_above(self._disk, self.directory, -1)
+            while self.segments.items:
+                self.segments.drop_last(0)
+            self.segments.add(Segment.create(self._disk, self.directory, start_offset))
+            self._disk.sync_directory(self.directory)
+            self.start_offset = start_offset
+            self._go_back(start_offset)
+
+    def _go_back(self, end: int) -> None:
+        self.end_offset = end
+        self.start_offset = min(self.start_offset, end)
+        self.flushed_offset = min(self.flushed_offset, end)
+        self.epochs.truncate_end(end)
+        start = restore_newest(self._disk, self.directory, self._observer, end)
+        replay(self.segments.items, self._observer, self.segments.bases[0] if start is None else start)
+
+    def advance_start(self, offset: int) -> None:
+        """Records below `offset` are deleted: at once to readers, on disk as whole segments."""
+        assert offset <= self.end_offset
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        self.epochs.truncate_start(offset)
+
+    def expire(self, now_ms: int, *, limit: int) -> list[str]:
+        """Retention: remove what is due, never above `limit` nor what is still wanted; the names, for one log line."""
+        self._check_usable()
+        self.segments.reap(now_ms)
+        self.segments.release_idle(self.flushed_offset)
+        count = retention.due_segments(
+            self.segments, self.config, now_ms, start_offset=self.start_offset, end_offset=self.end_offset, limit=limit
+        )
+        if not count:
+            return []
+        if count == len(self.segments.items):
+            self.roll(now_ms)
+        with self._faults():
+            self._places.clear()
+            due_ms = now_ms + self.config.file_delete_delay_ms
+            removed = [self.segments.drop_first(due_ms) for _ in range(count)]
+        self.start_offset = max(self.start_offset, self.segments.bases[0])
+        self.epochs.truncate_start(self.start_offset)
+        return removed
+
+    # --- durability --------------------------------------------------------------------------------------------------
+
+    def dirty(self) -> bool:
+        """Is there anything for `sync` to do?"""
+        return self.flushed_offset < self.end_offset or self.segments.names_dirty
+
+    def sync(self) -> int:
+        """Block until everything appended before the call is durable; the offset it reaches to. A fault is final."""
+        with self._syncing:
+            self._check_usable()
+            end = self.end_offset
+            try:
+                self.segments.sync(self.flushed_offset, end)
+                starts = self.epochs.starts
+                if starts != self._epochs_saved:
+                    self._disk.replace(f"{self.directory}/{EPOCHS_FILE}", encode_epochs(starts))
+                    self._epochs_saved = starts
+            except OSError as error:
+                self.failure = str(error)
+                raise LogFailed(self.directory, self.failure) from error
+            self.flushed_offset = max(self.flushed_offset, end)
+            return self.flushed_offset
+
+    def close(self) -> None:
+        """Flush everything, hints included. After it the owner may write the clean mark."""
+        if self.failure is None:
+            with self._faults():
+                files = self.segments.active.write_indexes()
+                files.append(write_snapshot(self._disk, self.directory, self.end_offset, self._observer))
+            self.segments.sync_later(files)
+            self.sync()
+        self.segments.close()
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def _check_usable(self) -> None:
+        if self.failure is not None:
+            raise LogFailed(self.directory, self.failure)
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """A passing fault is the caller's to answer; any other ends the life of this log."""
+        try:
+            yield
+        except OSError as error:
+            self._judge(error)
+            raise
+
+    def _judge(self, error: OSError) -> None:
+        if error.errno not in _PASSING:
+            self.failure = str(error)
+            raise LogFailed(self.directory, self.failure) from error

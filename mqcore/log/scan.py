@@ -1,0 +1,101 @@
+"""Store: read a segment batch by batch and believe nothing; tell a torn write from corruption.
+
+Own rule: a length is checked against the bytes that are there before anything is read by it. Bad bytes are a torn
+write only if no valid batch follows them; what follows may be anything, so every position is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mqcore.log.segment import Segment
+from mqcore.wire.batches import HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
+
+_CHUNK: Final = 1 << 20
+_MAGIC_AT: Final = 16
+_MAGIC: Final = b"\x02"
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """How far a segment is valid, and why no further (None: to its end)."""
+
+    end_position: int
+    next_offset: int
+    last_epoch: int
+    batches: int
+    reason: str | None
+
+
+def scan(
+    segment: Segment,
+    next_offset: int,
+    last_epoch: int,
+    *,
+    gaps_allowed: bool,
+    each: Callable[[int, BatchHeader], None],
+) -> Scanned:
+    """Verify all batches in order; `each(position, header)` sees the valid ones."""
+    position, size, batches = 0, segment.size, 0
+    data, start = b"", 0
+    reason: str | None = None
+    while position < size:
+        at = position - start
+        if at + HEADER_BYTES > len(data):
+            data, start, at = segment.file.read(position, min(_CHUNK, size - position)), position, 0
+        try:
+            header = read_header(data, at)
+            if header.size > size - position:
+                raise BadBatch(f"batch of {header.size} bytes is cut off")
+            if at + header.size > len(data):
+                data, start, at = segment.file.read(position, max(_CHUNK, header.size)), position, 0
+            check_crc(data, header, at)
+            _check_place(header, next_offset, last_epoch, gaps_allowed)
+        except BadBatch as error:
+            reason = str(error)
+            break
+        each(position, header)
+        position += header.size
+        batches += 1
+        next_offset, last_epoch = header.next_offset, max(last_epoch, header.leader_epoch)
+    return Scanned(position, next_offset, last_epoch, batches, reason)
+
+
+def _check_place(header: BatchHeader, next_offset: int, last_epoch: int, gaps_allowed: bool) -> None:
+    """What the CRC leaves out: offset and leader epoch must fit to the batches before."""
+    if header.last_offset_delta < 0:
+        raise BadBatch(f"last offset delta {header.last_offset_delta}")
+    if header.base_offset < next_offset or (header.base_offset > next_offset and not gaps_allowed):
+        raise BadBatch(f"base offset {header.base_offset}, expected {next_offset}")
+    if header.leader_epoch < last_epoch:
+        raise BadBatch(f"leader epoch {header.leader_epoch} after {last_epoch}")
+
+
+def find_valid_batch(segment: Segment, position: int, least_offset: int) -> int | None:
+    """The first position from `position` on at which a whole, valid batch with an offset ≥ `least_offset` stands."""
+    size = segment.size
+    while position + HEADER_BYTES <= size:
+        data = segment.file.read(position, min(_CHUNK, size - position))
+        at = data.find(_MAGIC, _MAGIC_AT)
+        while at >= 0 and at - _MAGIC_AT + HEADER_BYTES <= len(data):
+            candidate = at - _MAGIC_AT
+            if _is_valid_batch(segment, data, candidate, position + candidate, least_offset):
+                return position + candidate
+            at = data.find(_MAGIC, at + 1)
+        if position + len(data) >= size:
+            return None
+        position += len(data) - HEADER_BYTES + 1
+    return None
+
+
+def _is_valid_batch(segment: Segment, data: bytes, at: int, position: int, least_offset: int) -> bool:
+    try:
+        header = read_header(data, at)
+        if not least_offset <= header.base_offset < least_offset + 2**31 or header.size > segment.size - position:
+            return False
+        check_crc(segment.file.read(position, header.size), header)
+    except BadBatch:
+        return False
+    return True
