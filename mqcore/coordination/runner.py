@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic
 
 from mqcore.clock import Clock, Timer
-from mqcore.coordination.decision import Answer, Command, Decision, Fact, Machine, Ticket, Tick
+from mqcore.coordination.decision import Answer, Command, Decision, Fact, Machine, Tick, Ticket
 from mqcore.coordination.journal import Journal, JournalFault
 
 Waiter = Callable[[Answer | JournalFault], None]
@@ -19,10 +19,18 @@ _TIME = Ticket(0)
 
 
 class Runner(Generic[Command, Fact, Answer]):
-    def __init__(self, machine: Machine[Command, Fact, Answer], journal: Journal[Fact], clock: Clock) -> None:
+    def __init__(
+        self,
+        machine: Machine[Command, Fact, Answer],
+        journal: Journal[Fact],
+        clock: Clock,
+        changed: Callable[[], None] | None = None,
+    ) -> None:
+        """`changed` is called after facts were applied, before anybody hears of them; it submits nothing."""
         self.machine = machine
         self._journal = journal
         self._clock = clock
+        self._changed = changed
         self._waiting: dict[Ticket, Waiter[Answer]] = {}
         self._last_ticket = _TIME
         self._timer: Timer | None = None
@@ -57,6 +65,8 @@ class Runner(Generic[Command, Fact, Answer]):
             return
         for fact in decision.facts:
             self.machine.apply(fact)
+        if self._changed is not None:
+            self._changed()
         if decision.answers:
             self._journal.when_committed(end, lambda fault: self._answer(decision, fault))
         self._set_timer()

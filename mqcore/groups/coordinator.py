@@ -1,0 +1,169 @@
+"""Shell: the groups of this broker. Finds the machine a command is for, or says why there is none.
+
+A group lives in one partition of `__consumer_offsets`; whoever leads the partition coordinates the group. A group
+that nobody has asked for and one that was forgotten are the same thing: a machine in its first state. So every command
+gets a machine, and one that is still blank afterwards is dropped again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar, cast
+
+from mqcore.clock import Clock, Timer
+from mqcore.coordination.journal import JournalFault
+from mqcore.groups.commands import Asks, ExpireOffsets, ForgetTopic, GroupAnswer, GroupCommand, Phase
+from mqcore.groups.led import LedPartition, Resigned
+from mqcore.groups.records import partition_of
+from mqcore.groups.rules import GroupRules
+from mqcore.partitions.partition import Partition
+from mqcore.wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A")
+
+MAX_GROUPS = 20_000
+
+
+class Listed(NamedTuple):
+    group_id: str
+    protocol_type: str
+    phase: Phase
+
+
+class GroupCoordinator:
+    """`partition_count` says how many partitions `__consumer_offsets` has now; 0 if there is no such topic yet."""
+
+    def __init__(
+        self, rules: GroupRules, clock: Clock, partition_count: Callable[[], int], *, expiry_interval_ms: int = 600_000
+    ) -> None:
+        self._rules = rules
+        self._clock = clock
+        self._partition_count = partition_count
+        self._expiry_interval_ms = expiry_interval_ms
+        self._expiry: Timer | None = None
+        self._led: dict[int, LedPartition] = {}
+
+    # ── leadership ───────────────────────────────────────────────────────────────────────────────
+
+    def lead(self, index: int, partition: Partition) -> None:
+        """Take over the groups of a partition: they are loaded from its log first, a piece at a time."""
+        if index in self._led:
+            self.resign(index)
+        self._led[index] = led = LedPartition(partition, self._rules, self._clock)
+        led.load()
+        if self._expiry is None:
+            self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
+
+    def resign(self, index: int) -> None:
+        """Somebody else coordinates these groups now, or nobody: all who wait are told to look for it."""
+        led = self._led.pop(index, None)
+        if led is not None:
+            led.stop()
+        if not self._led and self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def close(self) -> None:
+        for index in list(self._led):
+            self.resign(index)
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, group_id: str, command: Asks[A], waiter: Callable[[A | ErrorCode], None]) -> None:
+        """Ask a group; `waiter` is called exactly once, with its answer or with the reason why it was not asked."""
+        led = self._coordinating(group_id)
+        if isinstance(led, ErrorCode):
+            waiter(led)
+            return
+        runner = led.groups.get(group_id)
+        if runner is None:
+            if self.group_count >= MAX_GROUPS:
+                waiter(ErrorCode.POLICY_VIOLATION)
+                return
+            runner = led.create(group_id)
+
+        def answered(answer: GroupAnswer | JournalFault) -> None:
+            if isinstance(answer, JournalFault):
+                waiter(error_of(answer))
+            else:
+                waiter(cast(A, answer))
+
+        runner.submit(cast(GroupCommand, command), answered)
+        led.drop_if_blank(group_id)
+
+    def submit_all(
+        self, requests: Sequence[tuple[str, Asks[A]]], waiter: Callable[[list[A | ErrorCode]], None]
+    ) -> None:
+        """Ask several groups; `waiter` gets all answers at once, in the order of the requests."""
+        answers: list[A | ErrorCode | None] = [None] * len(requests)
+        missing = len(requests)
+        if not missing:
+            waiter([])
+
+        def collect(index: int) -> Callable[[A | ErrorCode], None]:
+            def collected(answer: A | ErrorCode) -> None:
+                nonlocal missing
+                answers[index] = answer
+                missing -= 1
+                if not missing:
+                    waiter(cast(list[A | ErrorCode], answers))
+
+            return collected
+
+        for index, (group_id, command) in enumerate(requests):
+            self.submit(group_id, command, collect(index))
+
+    def _coordinating(self, group_id: str) -> LedPartition | ErrorCode:
+        if len(group_id.encode()) > self._rules.max_name_bytes:
+            return ErrorCode.INVALID_GROUP_ID
+        count = self._partition_count()
+        led = self._led.get(partition_of(group_id, count)) if count else None
+        if led is None:
+            return ErrorCode.NOT_COORDINATOR
+        return led.unavailable or led
+
+    # ── all groups ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def group_count(self) -> int:
+        return sum(len(led.groups) for led in self._led.values())
+
+    def list_groups(self) -> list[Listed] | ErrorCode:
+        """Every group here; an error if some are not known yet."""
+        listed = []
+        for led in self._led.values():
+            if led.unavailable is not None:
+                return led.unavailable
+            for group_id, machine in led.machines():
+                listed.append(Listed(group_id, machine.state.protocol_type, machine.state.phase))
+        return listed
+
+    def topic_deleted(self, topic: str) -> None:
+        """Offsets of a topic go with it: a new topic of the same name begins at nothing."""
+        for led in self._led.values():
+            for group_id, machine in led.machines():
+                if any(name == topic for name, _ in machine.state.offsets):
+                    self.submit(group_id, ForgetTopic(topic), _log_refusal(group_id))
+
+    def _expire(self) -> None:
+        self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
+        for led in self._led.values():
+            for group_id, _ in led.machines():
+                self.submit(group_id, ExpireOffsets(), _log_refusal(group_id))
+
+
+def error_of(fault: JournalFault) -> ErrorCode:
+    return ErrorCode.NOT_COORDINATOR if isinstance(fault, Resigned) else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _log_refusal(group_id: str) -> Callable[[ErrorCode], None]:
+    """Housekeeping has nobody to answer; the next round tries again."""
+
+    def answered(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            log.warning("offsets were not removed", extra={"group": group_id, "error": error.name})
+
+    return answered

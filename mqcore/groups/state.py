@@ -1,0 +1,295 @@
+"""Machine: what a group is at one moment. Facts are the only way to change it.
+
+    Empty ──RebalanceBegan──▶ PreparingRebalance ──GenerationBegan──▶ CompletingRebalance
+      ▲                         │         ▲                            │        │
+      └──────GroupEmptied───────┘         └──────RebalanceBegan────────┘  GenerationSettled
+                                          └──────RebalanceBegan──── Stable ◀────┘
+
+The rules try their facts on a copy of the state (see `draft`), so members are frozen and `copy` is shallow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mqcore.coordination.decision import Ticket
+from mqcore.groups.commands import Phase
+from mqcore.groups.facts import (
+    CommittedOffset,
+    GenerationBegan,
+    GenerationSettled,
+    GroupEmptied,
+    GroupFact,
+    GroupRemoved,
+    Member,
+    MemberIdIssued,
+    MemberIdWithdrawn,
+    MemberJoined,
+    MemberRemoved,
+    MemberReplaced,
+    MemberSynced,
+    OffsetCommitted,
+    OffsetRemoved,
+    RebalanceBegan,
+    RebalanceExtended,
+    SessionsRefreshed,
+    SettledMember,
+)
+from mqcore.identity import Millis
+
+# Which fact leads from where to where. The journal holds no rebalances: when it is replayed, one settled generation
+# follows another directly, or an empty group, or a removal; these steps are the second set of each row.
+TRANSITIONS: dict[type, tuple[frozenset[Phase], frozenset[Phase], Phase]] = {
+    RebalanceBegan: (
+        frozenset({Phase.EMPTY, Phase.STABLE, Phase.COMPLETING_REBALANCE}),
+        frozenset(),
+        Phase.PREPARING_REBALANCE,
+    ),
+    GenerationBegan: (frozenset({Phase.PREPARING_REBALANCE}), frozenset(), Phase.COMPLETING_REBALANCE),
+    GenerationSettled: (
+        frozenset({Phase.COMPLETING_REBALANCE, Phase.STABLE}),  # Stable: a static member has changed its id
+        frozenset({Phase.EMPTY}),
+        Phase.STABLE,
+    ),
+    GroupEmptied: (frozenset({Phase.PREPARING_REBALANCE}), frozenset({Phase.EMPTY, Phase.STABLE}), Phase.EMPTY),
+    GroupRemoved: (frozenset({Phase.EMPTY}), frozenset({Phase.STABLE, Phase.DEAD}), Phase.DEAD),
+}
+
+
+class GroupState:
+    def __init__(self) -> None:
+        self.phase = Phase.EMPTY
+        self.generation = 0
+        self.protocol_type = ""  # "": nobody has joined yet, only offsets were committed
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.instances: dict[str, str] = {}  # static members: instance id → member id
+        self.pending: dict[str, Millis] = {}  # ids given out, until when they are waited for
+        self.join_deadline: Millis | None = None
+        self.extendable_until: Millis | None = None
+        self.grew = False  # somebody has joined since the deadline was set
+        self.unsynced: frozenset[str] = frozenset()
+        self.sync_deadline: Millis | None = None
+        self.since_wall_ms: Millis | None = None  # of the last kept change of the members
+        self.offsets: dict[tuple[str, int], CommittedOffset] = {}
+
+    def copy(self) -> GroupState:
+        """A state of its own, except for the offsets: no rule that tries facts changes them."""
+        other = GroupState.__new__(GroupState)
+        other.__dict__.update(self.__dict__)
+        other.members = dict(self.members)
+        other.instances = dict(self.instances)
+        other.pending = dict(self.pending)
+        return other
+
+    # ── questions ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing would be lost by forgetting the group: it is as if nobody had ever asked for it."""
+        return self.phase is Phase.DEAD or (
+            self.phase is Phase.EMPTY and self.generation == 0 and not self.pending and not self.offsets
+        )
+
+    @property
+    def is_rebalancing_member_wise(self) -> bool:
+        """A rebalance that ends as soon as all are there (not the first one, which waits out its delay)."""
+        return self.phase is Phase.PREPARING_REBALANCE and self.extendable_until is None
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def joined(self) -> list[Member]:
+        return [member for member in self.members.values() if member.joining is not None]
+
+    def common_protocols(self) -> set[str]:
+        """What all members know."""
+        known = [{name for name, _ in member.protocols} for member in self.members.values()]
+        return set.intersection(*known) if known else set()
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether a member with these could be in one generation with those that are here."""
+        if not self.members:
+            return bool(protocol_type) and any(True for _ in protocols)
+        return protocol_type == self.protocol_type and not self.common_protocols().isdisjoint(protocols)
+
+    def elect_protocol(self) -> str:
+        """Each member votes for the first of its protocols that all know; the first with most votes wins."""
+        candidates = self.common_protocols()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next(name for name, _ in member.protocols if name in candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def subscriptions(self) -> tuple[tuple[str, str | None, bytes], ...]:
+        """What the leader needs to assign."""
+        return tuple(
+            (member.member_id, member.instance_id, member.subscription(self.protocol))
+            for member in self.members.values()
+        )
+
+    def deadline(self) -> Millis | None:
+        moments = [*self.pending.values()]
+        moments += [
+            member.session_deadline
+            for member in self.members.values()
+            if member.session_deadline is not None and may_expire(member)
+        ]
+        if self.join_deadline is not None:
+            moments.append(self.join_deadline)
+        if self.sync_deadline is not None:
+            moments.append(self.sync_deadline)
+        return min(moments, default=None)
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, fact: GroupFact) -> None:
+        match fact:
+            case SessionsRefreshed():
+                for member_id in fact.member_ids:
+                    self._refresh(member_id, fact.at)
+            case OffsetCommitted():
+                self.offsets[fact.topic, fact.partition] = fact.committed
+            case OffsetRemoved():
+                self.offsets.pop((fact.topic, fact.partition), None)
+            case MemberIdIssued():
+                self.pending[fact.member_id] = fact.deadline
+            case MemberIdWithdrawn():
+                self.pending.pop(fact.member_id, None)
+            case MemberJoined():
+                self._join(fact.member, fact.protocol_type)
+            case MemberReplaced():
+                self._replace(fact)
+            case MemberRemoved():
+                self._remove(fact.member_id)
+            case MemberSynced():
+                self._put(replace(self.members[fact.member_id], syncing=fact.ticket))
+                self._expect_sync(self.unsynced - {fact.member_id}, self.sync_deadline)
+            case RebalanceExtended():
+                self.join_deadline, self.grew = fact.deadline, False
+            case RebalanceBegan() | GenerationBegan() | GenerationSettled() | GroupEmptied() | GroupRemoved():
+                self._move(fact)
+
+    def _move(self, fact: RebalanceBegan | GenerationBegan | GenerationSettled | GroupEmptied | GroupRemoved) -> None:
+        running, replayed, then = TRANSITIONS[type(fact)]
+        assert self.phase in running or self.phase in replayed, f"{fact} while {self.phase.value}"
+        self.phase = then
+        self.join_deadline = self.extendable_until = None
+        self.grew = False
+        match fact:
+            case RebalanceBegan():
+                self.join_deadline, self.extendable_until = fact.deadline, fact.extendable_until
+                self._expect_sync(frozenset(), None)
+                self.members = {name: replace(member, syncing=None) for name, member in self.members.items()}
+            case GenerationBegan():
+                self._begin_generation(fact)
+            case GenerationSettled():
+                self._settle(fact)
+            case GroupEmptied():
+                self._clear_members()
+                self.generation, self.protocol_type = fact.generation, fact.protocol_type
+                self.since_wall_ms = fact.at_wall_ms
+            case GroupRemoved():
+                self._clear_members()
+                self.pending = {}
+                self.offsets = {}
+
+    def _join(self, member: Member, protocol_type: str) -> None:
+        self.pending.pop(member.member_id, None)
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.grew = self.grew or member.member_id not in self.members
+        self._put(member)
+
+    def _replace(self, fact: MemberReplaced) -> None:
+        old = self.members.pop(fact.old_member_id)
+        assert old.instance_id == fact.member.instance_id
+        self._put(fact.member)
+        if self.leader == fact.old_member_id:
+            self.leader = fact.member.member_id
+        self._expect_sync(self.unsynced - {fact.old_member_id}, self.sync_deadline)
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self._expect_sync(self.unsynced - {member_id}, self.sync_deadline)
+
+    def _begin_generation(self, fact: GenerationBegan) -> None:
+        self.generation, self.protocol, self.leader = fact.generation, fact.protocol, fact.leader
+        joined = frozenset(member.member_id for member in self.joined())
+        for member_id in joined:
+            self._put(replace(self.members[member_id], joining=None, new=False, assignment=b""))
+            self._refresh(member_id, fact.at)
+        self._expect_sync(joined, fact.sync_deadline)
+
+    def _settle(self, fact: GenerationSettled) -> None:
+        self.generation, self.protocol_type = fact.generation, fact.protocol_type
+        self.protocol, self.leader = fact.protocol, fact.leader
+        self.since_wall_ms = fact.at_wall_ms
+        present, self.members, self.instances = self.members, {}, {}
+        for settled in fact.members:
+            member = present.get(settled.member_id) or restore(settled, fact.protocol)
+            self._put(replace(member, assignment=settled.assignment, syncing=None))
+
+    def _clear_members(self) -> None:
+        self.members, self.instances = {}, {}
+        self.protocol = self.leader = None
+        self._expect_sync(frozenset(), None)
+
+    def _put(self, member: Member) -> None:
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
+
+    def _refresh(self, member_id: str, at: Millis) -> None:
+        member = self.members[member_id]
+        self.members[member_id] = replace(member, session_deadline=Millis(at + member.session_timeout_ms))
+
+    def _expect_sync(self, unsynced: frozenset[str], deadline: Millis | None) -> None:
+        self.unsynced = unsynced
+        self.sync_deadline = deadline if unsynced else None
+
+
+def may_expire(member: Member) -> bool:
+    """Who waits for others has no chance to show a sign of life, except that a newcomer's wait has an end."""
+    return member.new or not member.waits
+
+
+def restore(settled: SettledMember, protocol: str) -> Member:
+    return Member(
+        settled.member_id,
+        settled.instance_id,
+        settled.client_id,
+        settled.client_host,
+        settled.session_timeout_ms,
+        settled.rebalance_timeout_ms,
+        ((protocol, settled.subscription),),
+        settled.assignment,
+    )
+
+
+def settle(member: Member, protocol: str | None, assignment: bytes) -> SettledMember:
+    return SettledMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.session_timeout_ms,
+        member.rebalance_timeout_ms,
+        member.subscription(protocol),
+        assignment,
+    )
+
+
+def waiting(members: Iterable[Member]) -> list[Ticket]:
+    """The tickets of all who wait, in JoinGroup or SyncGroup."""
+    return [ticket for member in members for ticket in (member.joining, member.syncing) if ticket is not None]
