@@ -36,7 +36,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Block until everything appended before the call is durable (fdatasync). A fault here is final: never retry."""
+        """Block until everything appended before the call is durable (fdatasync). A fault is final: never retry."""
         ...
 
     def close(self) -> None:

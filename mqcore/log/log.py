@@ -15,6 +15,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Final
+from zlib import crc32
 
 from mqcore.disk.port import Buffer, Disk
 from mqcore.log import retention, times
@@ -53,7 +54,8 @@ class Log:
         self._disk = disk
         self._observer = observer
         self._created_ms = now_ms  # of the active segment, as far as we know
-        self._epochs_saved = None if loaded.recovery.rebuilt else self.epochs.starts
+        certain = loaded.recovery.clean and EPOCHS_FILE not in loaded.recovery.rebuilt
+        self._epochs_saved = self.epochs.starts if certain else None
         self._places: dict[int, tuple[Segment, int]] = {}  # where readers will go on: offset → position
         self._syncing = Lock()
 
@@ -70,7 +72,7 @@ class Log:
         observer: BatchObserver,
         start_offset: int = 0,
     ) -> Log:
-        """Open, or create at `start_offset`. Unless `clean`, verify from `recovery_point` on; may raise `CorruptLog`."""
+        """Open, or create at `start_offset`. Unless `clean`, verify from `recovery_point` on: it may be `CorruptLog`."""
         loaded = load(
             disk, directory, config, observer, clean=clean, recovery_point=recovery_point, start_offset=start_offset
         )
@@ -80,6 +82,7 @@ class Log:
         if start_offset > log.end_offset:
             log.truncate_fully(start_offset)
         log.start_offset = max(log.start_offset, start_offset)
+        log.epochs.truncate_start(log.start_offset)
         return log
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -132,7 +135,7 @@ class Log:
     def _jitter_ms(self, segment: Segment) -> int:
         """Spread by the segment's name and not by chance: the same log rolls at the same place again."""
         most = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return (hash((self.directory, segment.base_offset)) % most) if most else 0
+        return crc32(segment.path("").encode()) % most if most else 0
 
     def roll(self, now_ms: int) -> None:
         """Seal the active segment and begin the next one. May be repeated after an OSError."""
@@ -161,22 +164,25 @@ class Log:
         """
         if offset >= limit:
             return None
-        place = self._places.get(offset)
-        if place is None or place[1] >= place[0].size:
-            place = self._locate(offset)
-            if place is None:
+        try:
+            place = self._places.get(offset)
+            if place is None or place[1] >= place[0].size:
+                place = self._locate(offset)
+                if place is None:
+                    return None
+            segment, position = place
+            length = self._end_below(segment, limit) - position
+            if length <= 0:
                 return None
-        segment, position = place
-        end = self._end_below(segment, limit)
-        length = end - position
-        if length <= 0:
-            return None
-        if length > max_bytes:
-            first = segment.header_at(position).size
-            if first > max_bytes and not at_least_one:
-                return None
-            return Slice(segment.file, position, max(first, max_bytes))
-        return Slice(segment.file, position, length)
+            if length > max_bytes:
+                first = segment.header_at(position).size
+                if first > max_bytes and not at_least_one:
+                    return None
+                length = max(first, max_bytes)
+            return Slice(segment.file, position, length)
+        except OSError as error:
+            self._judge(error)
+            raise
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """Where the first batch at or above `offset` stands."""
@@ -261,7 +267,7 @@ class Log:
         replay(self.segments.items, self._observer, self.segments.bases[0] if start is None else start)
 
     def advance_start(self, offset: int) -> None:
-        """Records below `offset` are deleted: at once to readers, on disk as whole segments."""
+        """Records below `offset` are deleted: at once for readers, on disk as whole segments by the next `expire`."""
         assert offset <= self.end_offset
         if offset <= self.start_offset:
             return
@@ -292,7 +298,8 @@ class Log:
 
     def dirty(self) -> bool:
         """Is there anything for `sync` to do?"""
-        return self.flushed_offset < self.end_offset or self.segments.names_dirty
+        unsynced = self.flushed_offset < self.end_offset or self.segments.names_dirty
+        return unsynced or self.epochs.starts != self._epochs_saved
 
     def sync(self) -> int:
         """Block until everything appended before the call is durable; the offset it reaches to. A fault is final."""

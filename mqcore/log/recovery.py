@@ -9,7 +9,7 @@ Own rule: recovery may itself be cut short anywhere and run again: each step lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mqcore.disk.port import Disk
@@ -65,7 +65,7 @@ def load(
     recovery = Recovery(clean)
     bases = _tidy(disk, directory, recovery)
     if not bases:
-        segments = Segments(disk, directory, [])
+        segments = Segments(disk, directory, [], clean=False)
         segments.add(Segment.create(disk, directory, start_offset))
         remove_snapshots_above(disk, directory, -1)
         observer.clear()
@@ -103,7 +103,7 @@ def _load_clean(
     if epochs is None or (epochs and epochs[-1].start_offset > end_offset):
         epochs = _epochs_from_batches(items, [])
         recovery.rebuilt.append(EPOCHS_FILE)
-    return Loaded(Segments(disk, directory, items), end_offset, epochs, recovery)
+    return Loaded(Segments(disk, directory, items, clean=True), end_offset, epochs, recovery)
 
 
 def replay(items: list[Segment], observer: BatchObserver, start: int, recovery: Recovery | None = None) -> None:
@@ -163,16 +163,16 @@ class _Verification:
         self._prepare(first, scan_base)
         next_offset, last_epoch = scan_base, self._epochs[-1].epoch if self._epochs else -1
         for index in range(first, len(self._items)):
-            segment = self._items[index]
-            if segment.base_offset != next_offset:
-                raise segment.corrupt(0, f"a segment is missing: the one before ends at offset {next_offset}")
-            result = self._scan(segment, next_offset, last_epoch, gaps_allowed=self._gaps_allowed(index))
+            result = self._scan(index, next_offset, last_epoch)
             next_offset, last_epoch = result.next_offset, result.last_epoch
             if result.reason is not None:
                 self._cut(index, result, recovery_point)
                 break
         self._recovery.missing_offsets = max(0, recovery_point - next_offset)
-        return Loaded(Segments(self._disk, self._directory, self._items), next_offset, self._epochs, self._recovery)
+        segments = Segments(self._disk, self._directory, self._items, clean=False)
+        for segment in self._items[first:-1]:
+            segments.sync_later(segment.write_indexes())
+        return Loaded(segments, next_offset, self._epochs, self._recovery)
 
     def _prepare(self, first: int, scan_base: int) -> None:
         """State of producers and epochs as of the first batch to verify."""
@@ -190,8 +190,8 @@ class _Verification:
         """Only compaction leaves gaps, and it leaves the active segment alone (but a follower may copy them there)."""
         return self._config.compact or index + 1 < len(self._items)
 
-    def _scan(self, segment: Segment, next_offset: int, last_epoch: int, *, gaps_allowed: bool) -> Scanned:
-        interval = self._config.index_interval_bytes
+    def _scan(self, index: int, next_offset: int, last_epoch: int) -> Scanned:
+        segment, interval = self._items[index], self._config.index_interval_bytes
         segment.use_indexes(OffsetIndex(), TimeIndex(), (NO_TIMESTAMP, segment.base_offset))
 
         def each(position: int, header: BatchHeader) -> None:
@@ -199,7 +199,12 @@ class _Verification:
             _note_epoch(self._epochs, header)
             self._observer.observe(header)
 
-        result = scan(segment, next_offset, last_epoch, gaps_allowed=gaps_allowed, each=each)
+        result = scan(segment, next_offset, last_epoch, gaps_allowed=self._gaps_allowed(index), each=each)
+        if result.reason is None and index + 1 < len(self._items):
+            successor = self._items[index + 1].base_offset
+            if successor != result.next_offset:
+                reason = f"ends at offset {result.next_offset}, but the next segment begins at {successor}"
+                result = replace(result, reason=reason)
         self._recovery.scanned_segments += 1
         self._recovery.scanned_batches += result.batches
         self._recovery.scanned_bytes += result.end_position
@@ -210,7 +215,8 @@ class _Verification:
         assert reason is not None
         if result.next_offset < recovery_point:
             raise segment.corrupt(result.end_position, f"{reason}, below the recovery point {recovery_point}")
-        for later, position in ((segment, result.end_position + 1), *((s, 0) for s in self._items[index + 1 :])):
+        beyond = [(segment, result.end_position + 1), *((later, 0) for later in self._items[index + 1 :])]
+        for later, position in beyond:
             valid = find_valid_batch(later, position, result.next_offset)
             if valid is not None:
                 where = f"{segment_name(later.base_offset)} at {valid}"

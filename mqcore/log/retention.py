@@ -20,7 +20,7 @@ def due_segments(
         if end > limit or segment.size == 0:
             break
         deleted = end <= start_offset
-        age_ms = now_ms - segment.largest_timestamp
+        age_ms = now_ms - segment.age_timestamp
         too_old = config.delete and 0 <= config.retention_ms < age_ms
         too_large = surplus >= segment.size
         if not (deleted or too_old or too_large):

@@ -145,9 +145,10 @@ class Segment:
             position += header.length + LENGTH_OVERHEAD
 
     def header_at(self, position: int) -> BatchHeader:
-        for _, header in self.headers(position):
-            return header
-        raise self.corrupt(position, "no batch here")
+        try:
+            return read_header(self.file.read(position, HEADER_BYTES))
+        except BadBatch as error:
+            raise self.corrupt(position, str(error)) from error
 
     def corrupt(self, position: int, reason: str) -> CorruptLog:
         return CorruptLog(self.directory, segment_name(self.base_offset), position, reason)
@@ -179,6 +180,12 @@ class Segment:
     @property
     def largest_timestamp(self) -> int:
         return self.largest[0]
+
+    @property
+    def age_timestamp(self) -> int:
+        """What retention counts from: the largest timestamp, or without any the last change of the file."""
+        timestamp = self.largest[0]
+        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.path(LOG))
 
     @property
     def first_timestamp(self) -> int | None:

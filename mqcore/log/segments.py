@@ -20,15 +20,17 @@ DELETED: Final = ".deleted"
 class Segments:
     """Never empty once a log is open: the last one is active."""
 
-    def __init__(self, disk: Disk, directory: str, items: Iterable[Segment]) -> None:
+    def __init__(self, disk: Disk, directory: str, items: Iterable[Segment], *, clean: bool) -> None:
         self._disk = disk
         self._directory = directory
         self.items = list(items)
         self.bases = [segment.base_offset for segment in self.items]
         self._bytes_before_active = sum(segment.size for segment in self.items[:-1])
         self._unsynced: deque[File] = deque()  # indexes and snapshots
-        self._names_changed = 0
-        self._names_synced = 0
+        self._names_changed = self._names_synced = 0
+        self._is_new_to_parent = not clean  # even the folder's own name may not be durable
+        if not clean:
+            self._names_changed += 1
         self._deleted: deque[tuple[int, list[str]]] = deque()  # due at, paths
 
     @property
@@ -129,6 +131,9 @@ class Segments:
                         raise
         while self._unsynced:
             self._unsynced.popleft().sync()
+        if self._is_new_to_parent:
+            self._disk.sync_directory(self._directory.rpartition("/")[0])
+            self._is_new_to_parent = False
         if names_changed != self._names_synced:
             self._disk.sync_directory(self._directory)
             self._names_synced = names_changed
