@@ -1,0 +1,23 @@
+"""DeleteGroups: forget groups that nobody is in, with all their offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mqcore.apis.call import LATER, Api, Call, Later, Response
+from mqcore.groups.commands import DeleteGroup
+from mqcore.wire.errors import ErrorCode
+
+API = Api(42, "DeleteGroups", 0, 2)
+
+
+def handle(request: Any, call: Call) -> Response | Later:
+    def answered(errors: list[ErrorCode]) -> None:
+        results = [
+            {"group_id": group_id, "error_code": error}
+            for group_id, error in zip(request.groups_names, errors, strict=True)
+        ]
+        call.answer({"results": results})
+
+    call.services.groups.submit_all([(group_id, DeleteGroup()) for group_id in request.groups_names], answered)
+    return LATER

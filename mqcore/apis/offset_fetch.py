@@ -1,0 +1,113 @@
+"""OffsetFetch: how far groups have read; from version 8 several groups at once, from 10 topics by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mqcore.apis.call import LATER, Api, Call, Later, Response
+from mqcore.apis.lookup import find_topic
+from mqcore.apis.services import Services
+from mqcore.groups.commands import FetchAnswer, FetchOffsets
+from mqcore.groups.facts import CommittedOffset
+from mqcore.identity import Offset
+from mqcore.wire.errors import ErrorCode
+
+API = Api(9, "OffsetFetch", 1, 10)
+
+GROUP_ERROR = 2
+BATCHED = 8
+TOPIC_IDS = 10
+
+Offsets = Mapping[tuple[str, int], CommittedOffset]
+
+NOTHING = CommittedOffset(Offset(-1))
+
+
+def handle(request: Any, call: Call) -> Response | Later:
+    wanted = request.groups if call.version >= BATCHED else [request]
+    asked = [(group.group_id, FetchOffsets(_places(call, group.topics))) for group in wanted]
+
+    def answered(answers: list[FetchAnswer | ErrorCode]) -> None:
+        groups = [_group(call, group, answer) for group, answer in zip(wanted, answers, strict=True)]
+        if call.version < BATCHED:
+            call.answer(groups[0])
+        else:
+            call.answer({"groups": [{"group_id": asked[place][0], **group} for place, group in enumerate(groups)]})
+
+    call.services.groups.submit_all(asked, answered)
+    return LATER
+
+
+def _places(call: Call, topics: Any) -> tuple[tuple[str, int], ...] | None:
+    if topics is None:
+        return None
+    places = []
+    for wanted in topics:
+        name = _name(call, wanted)
+        if not isinstance(name, ErrorCode):
+            places += [(name, index) for index in wanted.partition_indexes]
+    return tuple(places)
+
+
+def _name(call: Call, wanted: Any) -> str | ErrorCode:
+    """A topic asked for by name need not exist: it then has no offsets, and that is no error."""
+    if call.version < TOPIC_IDS:
+        return str(wanted.name)
+    topic = find_topic(call.services, None, wanted.topic_id)
+    return topic if isinstance(topic, ErrorCode) else topic.name
+
+
+def _group(call: Call, wanted: Any, answer: FetchAnswer | ErrorCode) -> Response:
+    if not isinstance(answer, ErrorCode):
+        if wanted.topics is None:
+            topics = _all(call.services, answer.offsets, with_ids=call.version >= TOPIC_IDS)
+        else:
+            topics = [_topic(call, topic, answer.offsets) for topic in wanted.topics]
+        return {"topics": topics}
+    if call.version >= GROUP_ERROR:
+        return {"error_code": answer, "topics": []}
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_partition(index, NOTHING, answer) for index in topic.partition_indexes],
+            }
+            for topic in wanted.topics
+        ]
+    }
+
+
+def _topic(call: Call, wanted: Any, offsets: Offsets) -> Response:
+    name = _name(call, wanted)
+    if isinstance(name, ErrorCode):
+        partitions = [_partition(index, NOTHING, name) for index in wanted.partition_indexes]
+    else:
+        partitions = [_partition(index, offsets.get((name, index), NOTHING)) for index in wanted.partition_indexes]
+    return {
+        "name": wanted.name,
+        "topic_id": wanted.topic_id if call.version >= TOPIC_IDS else None,
+        "partitions": partitions,
+    }
+
+
+def _all(services: Services, offsets: Offsets, *, with_ids: bool) -> list[Response]:
+    by_topic: dict[str, list[Response]] = {}
+    for (name, index), committed in sorted(offsets.items()):
+        by_topic.setdefault(name, []).append(_partition(index, committed))
+    topics = services.image.topics
+    return [
+        {"name": name, "topic_id": topics[name].id if name in topics else None, "partitions": partitions}
+        for name, partitions in by_topic.items()
+        if name in topics or not with_ids
+    ]
+
+
+def _partition(index: int, committed: CommittedOffset, error: ErrorCode = ErrorCode.NONE) -> Response:
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+        "error_code": error,
+    }
