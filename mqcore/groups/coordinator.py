@@ -8,7 +8,7 @@ gets a machine, and one that is still blank afterwards is dropped again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar, cast
 
 from mqcore.clock import Clock, Timer
@@ -17,6 +17,8 @@ from mqcore.groups.commands import Asks, ExpireOffsets, ForgetTopic, GroupAnswer
 from mqcore.groups.led import LedPartition, Resigned
 from mqcore.groups.records import partition_of
 from mqcore.groups.rules import GroupRules
+from mqcore.identity import TopicPartition
+from mqcore.identity import Offset, TopicPartition
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
@@ -140,6 +142,20 @@ class GroupCoordinator:
             for group_id, machine in led.machines():
                 listed.append(Listed(group_id, machine.state.protocol_type, machine.state.phase))
         return listed
+
+    def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Every committed offset here: (group, partition, offset)."""
+        for led in self._led.values():
+            for group_id, machine in led.machines():
+                for (topic, index), committed in machine.state.offsets.items():
+                    yield group_id, TopicPartition(topic, index), committed.offset
+
+    def committed(self) -> Iterator[tuple[str, TopicPartition, Offset]]:
+        """How far each group here has read."""
+        for led in self._led.values():
+            for group_id, machine in led.machines():
+                for place, committed in machine.state.offsets.items():
+                    yield group_id, TopicPartition(*place), committed.offset
 
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic go with it: a new topic of the same name begins at nothing."""
