@@ -34,6 +34,8 @@ class Clock(Protocol):
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
 
+    def call_soon(self, callback: Callable[[], None]) -> Timer: ...
+
 
 class SystemClock:
     """The real clocks, with timers on the running event loop."""
@@ -49,3 +51,6 @@ class SystemClock:
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(max(0.0, delay_ms) / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        return self._loop.call_soon(callback)

@@ -74,7 +74,9 @@ class BrokerConfig:
     group_max_size: int = setting(2147483647, "most members of a group", minimum=1)
 
     log_retention_check_interval_ms: int = setting(300000, "look for segments to delete every", minimum=1)
-    log_flush_offset_checkpoint_interval_ms: int = setting(60000, "write down how far logs are durable every", minimum=1)
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        60000, "write down how far logs are durable every", minimum=1
+    )
     log_cleaner_enable: bool = setting(True, "compact topics with cleanup.policy=compact")
     log_cleaner_backoff_ms: int = setting(15000, "look for logs to compact every", minimum=1)
     log_cleaner_dedupe_buffer_size: int = setting(134217728, "memory of one compaction's key map", minimum=1048576)
@@ -89,9 +91,7 @@ class BrokerConfig:
             if name not in bound:
                 raise BadConfig(f"advertised.listeners names {name}, which is not among listeners")
         _check_protocols(self.listener_security_protocol_map, bound)
-        return tuple(
-            Listener(name, host, port, *told.get(name, (host, port))) for name, (host, port) in bound.items()
-        )
+        return tuple(Listener(name, host, port, *told.get(name, (host, port))) for name, (host, port) in bound.items())
 
 
 def settings() -> dict[str, Field[Any]]:

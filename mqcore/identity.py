@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import NamedTuple, NewType
 from uuid import UUID
 
@@ -24,3 +25,13 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def kafka_uuid(identity: UUID) -> str:
+    """A UUID as Kafka writes it: 22 characters."""
+    return base64.urlsafe_b64encode(identity.bytes).rstrip(b"=").decode()
+
+
+def parse_kafka_uuid(text: str) -> UUID:
+    """ValueError if the text is none."""
+    return UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

@@ -21,7 +21,7 @@ class Cell:
 
 
 class HistogramCell:
-    __slots__ = ("counts", "total", "bounds")
+    __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
@@ -108,9 +108,7 @@ class Metrics:
         self._families.append(family)
         return family
 
-    def observe(
-        self, name: str, meaning: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
-    ) -> None:
+    def observe(self, name: str, meaning: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]) -> None:
         """Declare a gauge that is read when asked for."""
         self._families.append(Observed(name, meaning, "gauge", labels, read))
 

@@ -8,7 +8,7 @@ misspelt ones are an error. A handler that cannot answer yet returns `LATER` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -56,6 +56,13 @@ class Call(Protocol):
     @property
     def services(self) -> Services: ...
 
-    def answer(self, response: Response) -> None:
+    def answer(self, response: Any) -> None:
         """Give the response of a handler that returned `LATER`. Harmless if the client is gone."""
         ...
+
+    def hang_up(self) -> None:
+        """Close the connection once earlier answers have left."""
+        ...
+
+    when_gone: Callable[[], None] | None
+    """Set it to be told if the client goes before its answer."""

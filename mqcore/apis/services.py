@@ -21,6 +21,21 @@ from mqcore.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from mqcore.groups.coordinator import GroupCoordinator
 
+
+class ProducerIds:
+    """What is left of the block of producer ids this broker has reserved."""
+
+    def __init__(self) -> None:
+        self._next = self.left = 0
+
+    def refill(self, first: int, count: int) -> None:
+        self._next, self.left = first, count
+
+    def take(self) -> int:
+        taken, self._next, self.left = self._next, self._next + 1, self.left - 1
+        return taken
+
+
 Controller = Runner[ControllerCommand, MetadataFact, ControllerAnswer]
 
 
@@ -39,6 +54,7 @@ class Services:
     """Make `__consumer_offsets` if there is none yet; then say NONE, or why not."""
     topic_defaults: dict[str, str] = field(default_factory=dict)
     """Topic settings of the broker's configuration, by topic setting name."""
+    producer_ids: ProducerIds = field(default_factory=ProducerIds)
     free_bytes: Callable[[], int] = lambda: 0
 
     @property

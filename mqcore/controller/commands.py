@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from uuid import UUID
 
-from mqcore.controller.facts import Endpoint, ResourceType
+from mqcore.controller.facts import Endpoint
 from mqcore.identity import BrokerId
 from mqcore.wire.errors import Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """−1 partitions or replicas: the broker's default. `assignment`: partition → replicas, chosen by the client."""
+    """−1 partitions or replicas: the broker's default. `assignment`: (partition, replicas), chosen by the client."""
 
     name: str
     topic_id: UUID
     partitions: int = -1
     replication_factor: int = -1
-    assignment: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=dict)
+    assignment: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -41,7 +41,7 @@ class TopicMade:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics:
-    """Each by name, or by id where the name is None."""
+    """Each by name or by id: exactly one of them."""
 
     topics: tuple[tuple[str | None, UUID | None], ...]
 
@@ -74,16 +74,19 @@ class Alteration(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEdit:
+    """`alteration`: a number of `Alteration`, or one that is refused."""
+
     name: str
-    alteration: Alteration
+    alteration: int
     value: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceEdits:
-    """`replace_all`: settings that are not named go back to their defaults (the old AlterConfigs)."""
+    """`resource_type`: a number of `ResourceType`, or one that is refused.
+    `replace_all`: settings that are not named go back to their defaults (the old AlterConfigs)."""
 
-    resource_type: ResourceType
+    resource_type: int
     resource: str
     edits: tuple[ConfigEdit, ...]
     replace_all: bool = False

@@ -1,20 +1,29 @@
-"""Machine: the rules of changing settings. The table of topic settings is the log's; a group's is here."""
+"""Machine: the rules of changing settings: image in, facts and one answer a resource out.
+
+Own rule: what is in the metadata log has been checked. A topic takes the log's table of settings; a broker takes the
+defaults of topics (`log.retention.ms`, …) and refuses the rest, which it reads once, at its start.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
-from mqcore.controller.commands import AlterConfigs, Alteration, ConfigEdit, ControllerAnswer, ResourceEdits
+from mqcore.config import settings
+from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ControllerAnswer, ResourceEdits
 from mqcore.controller.facts import ConfigChanged, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.log.config import TOPIC_SETTINGS, SettingType, validate
+from mqcore.controller.settings import BROKER_SYNONYMS, DEFAULT_RESOURCE
+from mqcore.log.config import TOPIC_SETTINGS, SettingType, TopicSetting, validate
 from mqcore.wire.errors import ErrorCode, Refusal
 
 Check = Callable[[str, str], str | None]
 """What is wrong with a value (None: nothing); KeyError for an unknown name."""
 
-DEFAULT_RESOURCE = ""
-"""The cluster-wide default of all brokers."""
+LONGEST_VALUE = 32767
+"""In bytes, as in Kafka: the older versions of DescribeConfigs cannot say more."""
+
+_READ_AT_START = frozenset(settings())
 
 
 def check_topic(configs: Mapping[str, str | None]) -> Refusal | None:
@@ -24,7 +33,7 @@ def check_topic(configs: Mapping[str, str | None]) -> Refusal | None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"unknown topic setting {name}")
         if value is None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
-        wrong = validate(name, value)
+        wrong = _too_long(value) or validate(name, value)
         if wrong:
             return Refusal(ErrorCode.INVALID_CONFIG, f"{name}={value}: {wrong}")
     return None
@@ -35,9 +44,9 @@ def alter(
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
     facts: list[MetadataFact] = []
     answers: list[Refusal | None] = []
-    named = [(resource.resource_type, resource.resource) for resource in command.resources]
+    named = Counter((resource.resource_type, resource.resource) for resource in command.resources)
     for resource in command.resources:
-        if named.count((resource.resource_type, resource.resource)) > 1:
+        if named[resource.resource_type, resource.resource] > 1:
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request"))
             continue
         changes = _changes(image, check_broker, resource)
@@ -53,27 +62,37 @@ def _changes(image: ClusterImage, check_broker: Check, resource: ResourceEdits) 
     check = _check_of(image, check_broker, resource)
     if isinstance(check, Refusal):
         return check
-    names = [edit.name for edit in resource.edits]
-    if len(set(names)) != len(names):
+    if len({edit.name for edit in resource.edits}) != len(resource.edits):
         return Refusal(ErrorCode.INVALID_REQUEST, "a setting is named twice")
-    before = image.configs(resource.resource_type, resource.resource)
+    resource_type = ResourceType(resource.resource_type)
+    before = image.configs(resource_type, resource.resource)
     after: dict[str, str | None] = dict.fromkeys(before) if resource.replace_all else {}
     for edit in resource.edits:
-        value = _edited(edit, before.get(edit.name), resource.resource_type)
+        value = _edited(edit, before.get(edit.name), resource_type)
         if isinstance(value, Refusal):
             return value
-        try:
-            wrong = None if value is None else check(edit.name, value)
-        except KeyError:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"unknown setting {edit.name}")
-        if wrong:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{edit.name}={value}: {wrong}")
+        if value is not None:
+            refusal = _check_value(check, edit.name, value)
+            if refusal is not None:
+                return refusal
         after[edit.name] = value
     return [
-        ConfigChanged(resource.resource_type, resource.resource, name, value)
+        ConfigChanged(resource_type, resource.resource, name, value)
         for name, value in after.items()
         if value != before.get(name)
     ]
+
+
+def _check_value(check: Check, name: str, value: str) -> Refusal | None:
+    try:
+        wrong = _too_long(value) or check(name, value)
+    except KeyError:
+        return Refusal(ErrorCode.INVALID_CONFIG, f"unknown setting {name}")
+    return Refusal(ErrorCode.INVALID_CONFIG, wrong) if wrong else None
+
+
+def _too_long(value: str) -> str | None:
+    return f"a value has at most {LONGEST_VALUE} bytes" if len(value.encode()) > LONGEST_VALUE else None
 
 
 def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits) -> Check | Refusal:
@@ -85,10 +104,12 @@ def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits)
         case ResourceType.BROKER:
             if resource.resource != DEFAULT_RESOURCE and resource.resource not in map(str, image.brokers):
                 return Refusal(ErrorCode.INVALID_REQUEST, f"broker {resource.resource} does not exist")
+            for edit in resource.edits:
+                if edit.name in _READ_AT_START:
+                    return Refusal(ErrorCode.INVALID_REQUEST, f"{edit.name} cannot be changed while the broker runs")
             return check_broker
         case _:
-            message = f"settings of {resource.resource_type.name} are not kept"
-            return Refusal(ErrorCode.INVALID_REQUEST, message)
+            return Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no settings")
 
 
 def _check_topic_setting(name: str, value: str) -> str | None:
@@ -97,21 +118,31 @@ def _check_topic_setting(name: str, value: str) -> str | None:
     return validate(name, value)
 
 
-def _edited(edit: ConfigEdit, present: str | None, resource_type: ResourceType) -> str | None | Refusal:
+def _edited(edit: ConfigEdit, present: str | None, resource_type: ResourceType) -> str | Refusal | None:
     """The value after one edit; None: the default."""
-    if edit.alteration is Alteration.DELETE:
+    if edit.alteration == Alteration.DELETE:
         return None
     if edit.value is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"{edit.name} has no value")
-    if edit.alteration is Alteration.SET:
+    if edit.alteration == Alteration.SET:
         return edit.value
-    spec = TOPIC_SETTINGS.get(edit.name)
-    if resource_type is not ResourceType.TOPIC or spec is None or spec.type is not SettingType.LIST:
+    if edit.alteration not in (Alteration.APPEND, Alteration.SUBTRACT):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"unknown operation {edit.alteration} on {edit.name}")
+    row = _row(edit.name, resource_type)
+    if row is None or row.type is not SettingType.LIST:
         return Refusal(ErrorCode.INVALID_CONFIG, f"{edit.name} is no list")
-    entries = [entry for entry in (spec.default if present is None else present).split(",") if entry]
-    asked = [entry.strip() for entry in edit.value.split(",") if entry.strip()]
-    if edit.alteration is Alteration.APPEND:
-        entries += [entry for entry in asked if entry not in entries]
-    else:
-        entries = [entry for entry in entries if entry not in asked]
+    entries = dict.fromkeys(_entries(row.default if present is None else present))
+    for entry in _entries(edit.value):
+        if edit.alteration == Alteration.APPEND:
+            entries[entry] = None
+        else:
+            entries.pop(entry, None)
     return ",".join(entries)
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _row(name: str, resource_type: ResourceType) -> TopicSetting | None:
+    return TOPIC_SETTINGS.get(name) if resource_type is ResourceType.TOPIC else BROKER_SYNONYMS.get(name)

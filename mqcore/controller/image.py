@@ -26,6 +26,9 @@ from mqcore.controller.facts import (
 from mqcore.identity import BrokerId, LeaderEpoch
 
 NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
+METADATA_TOPIC = "__cluster_metadata"
+"""The log that makes the image; not a topic of it."""
+
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 

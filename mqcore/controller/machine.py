@@ -24,7 +24,7 @@ from mqcore.controller.commands import (
 from mqcore.controller.facts import BrokerRegistered, LeaderChanged, MetadataFact, ProducerIdsReserved
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.topics import TopicDefaults
-from mqcore.coordination.decision import Decision, Ticket, Tick
+from mqcore.coordination.decision import Decision, Tick, Ticket
 from mqcore.identity import Millis
 
 PRODUCER_ID_BLOCK = 1000

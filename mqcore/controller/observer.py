@@ -5,7 +5,7 @@ The controller's own image runs ahead of the commit; what the broker serves and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mqcore.controller.facts import MetadataFact
 from mqcore.controller.image import ClusterImage
@@ -20,20 +20,26 @@ class MetadataObserver:
     def __init__(self, partition: Partition) -> None:
         self.image = ClusterImage()
         self.applied = partition.log.start_offset
-        self._partition = partition
+        self.partition = partition
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
         """`listener` is told of each fact, once the image has it."""
         self._listeners.append(listener)
 
+    def replayed(self) -> Iterator[MetadataFact]:
+        """All committed facts again, from the start: what a controller that takes over begins with."""
+        for record in replay(self.partition, self.partition.log.start_offset, self.partition.high_watermark):
+            if record.value is not None:
+                yield decode(record.value)
+
     def follow(self) -> None:
         """Catch up now, and whenever more is committed."""
         self.catch_up()
-        self._partition.watchers.add(self, self.catch_up)
+        self.partition.watchers.add(self, self.catch_up)
 
     def catch_up(self) -> None:
-        for record in replay(self._partition, self.applied, self._partition.high_watermark):
+        for record in replay(self.partition, self.applied, self.partition.high_watermark):
             self.applied = record.offset + 1
             if record.value is not None:
                 fact = decode(record.value)

@@ -1,8 +1,9 @@
-"""Machine: the rules of creating, deleting and growing topics. Reads an image, returns facts and one answer an entry."""
+"""Machine: the rules of creating, deleting and growing topics: image in, facts and one answer an entry out."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,8 +19,15 @@ from mqcore.controller.commands import (
     TopicGone,
     TopicMade,
 )
-from mqcore.controller.facts import ConfigChanged, MetadataFact, PartitionCreated, ResourceType, TopicCreated, TopicRemoved
-from mqcore.controller.image import INTERNAL_TOPICS, ClusterImage, TopicImage
+from mqcore.controller.facts import (
+    ConfigChanged,
+    MetadataFact,
+    PartitionCreated,
+    ResourceType,
+    TopicCreated,
+    TopicRemoved,
+)
+from mqcore.controller.image import INTERNAL_TOPICS, METADATA_TOPIC, ClusterImage, TopicImage
 from mqcore.identity import BrokerId, LeaderEpoch
 from mqcore.wire.errors import ErrorCode, Refusal
 
@@ -40,13 +48,13 @@ class TopicDefaults:
 def create(
     image: ClusterImage, defaults: TopicDefaults, command: CreateTopics
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
-    names = [topic.name for topic in command.topics]
+    named = Counter(topic.name for topic in command.topics)
     room = MOST_PARTITIONS - sum(len(topic.partitions) for topic in image.topics.values())
     facts: list[MetadataFact] = []
     answers: list[TopicMade | Refusal] = []
     collisions = {_collision_name(name): name for name in image.topics}
     for topic in command.topics:
-        if names.count(topic.name) > 1:
+        if named[topic.name] > 1:
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
             continue
         placed = _place(image, defaults, topic, collisions, command.internal)
@@ -71,32 +79,46 @@ def delete(
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
     facts: list[MetadataFact] = []
     answers: list[TopicGone | Refusal] = []
-    gone = set()
-    for name, topic_id in command.topics:
-        topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id) if topic_id else None
+    found = [_find(image, name, topic_id) for name, topic_id in command.topics]
+    named = Counter(topic.id for topic in found if isinstance(topic, TopicImage))
+    for topic in found:
         if not defaults.delete_enabled:
             answers.append(Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"))
-        elif topic is None or topic.id in gone:
-            by_name = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answers.append(Refusal(by_name if name is not None else ErrorCode.UNKNOWN_TOPIC_ID))
+        elif isinstance(topic, Refusal):
+            answers.append(topic)
+        elif named[topic.id] > 1:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
+        elif topic.internal:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} belongs to the broker"))
         else:
-            gone.add(topic.id)
             facts.append(TopicRemoved(topic.id))
             answers.append(TopicGone(topic.name, topic.id))
     return facts, tuple(answers)
 
 
+def _find(image: ClusterImage, name: str | None, topic_id: UUID | None) -> TopicImage | Refusal:
+    if (name is None) == (topic_id is None):
+        return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
+    if name is not None:
+        unknown = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+        return image.topics.get(name, unknown)
+    assert topic_id is not None
+    return image.topics_by_id.get(topic_id, Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"))
+
+
 def grow(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataFact], ControllerAnswer]:
-    names = [topic.topic for topic in command.topics]
+    named = Counter(topic.topic for topic in command.topics)
     room = MOST_PARTITIONS - sum(len(topic.partitions) for topic in image.topics.values())
     facts: list[MetadataFact] = []
     answers: list[Refusal | None] = []
     for more in command.topics:
         topic = image.topics.get(more.topic)
-        if names.count(more.topic) > 1:
+        if named[more.topic] > 1:
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
         elif topic is None:
-            answers.append(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            answers.append(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist"))
+        elif topic.internal:  # its keys are spread by the number of partitions
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} belongs to the broker"))
         else:
             placed = _more(image, topic, more, room)
             if isinstance(placed, Refusal):
@@ -124,7 +146,7 @@ def _place(
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
     if topic.name in image.topics:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists")
-    if topic.name in INTERNAL_TOPICS and not internal:
+    if topic.name == METADATA_TOPIC or (topic.name in INTERNAL_TOPICS and not internal):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is made by the broker")
     other = collisions.get(_collision_name(topic.name))
     if other is not None:
@@ -135,9 +157,12 @@ def _place(
     if topic.assignment:
         if topic.partitions != -1 or topic.replication_factor != -1:
             return Refusal(ErrorCode.INVALID_REQUEST, "either an assignment or numbers, not both")
-        if set(topic.assignment) != set(range(len(topic.assignment))):
-            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are to be numbered from 0 without gaps")
-        return _check_assignment(image, [topic.assignment[index] for index in range(len(topic.assignment))])
+        by_index = dict(topic.assignment)
+        if len(by_index) < len(topic.assignment) or set(by_index) != set(range(len(by_index))):
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps, each once"
+            )
+        return _check_assignment(image, [by_index[index] for index in range(len(by_index))])
     count = defaults.partitions if topic.partitions == -1 else topic.partitions
     factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     if count <= 0:
@@ -179,8 +204,7 @@ def _spread(image: ClusterImage, first: int, count: int, factor: int) -> list[Re
         message = f"replication factor {factor}, brokers: {len(brokers)}"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     return [
-        tuple(brokers[(index + step) % len(brokers)] for step in range(factor))
-        for index in range(first, first + count)
+        tuple(brokers[(index + step) % len(brokers)] for step in range(factor)) for index in range(first, first + count)
     ]
 
 

@@ -42,6 +42,10 @@ class Slice:
     def read(self) -> bytes:
         return self.file.read(self.position, self.length)
 
+    def read_part(self, start: int, length: int) -> bytes:
+        """`length` bytes from `start` within the slice: what a socket has room for."""
+        return self.file.read(self.position + start, length)
+
 
 class Segment:
     """Batches from `base_offset` on. The last segment of a log is the active one: only it is appended to."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from mqcore.log.errors import LogFailed
 from mqcore.metrics import Cell
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ THREADS = 4
 
 
 class Flusher:
-    def __init__(self, failed: Callable[[OSError], None], syncs: Cell) -> None:
+    def __init__(self, failed: Callable[[Exception], None], syncs: Cell) -> None:
         self._failed = failed
         self._syncs = syncs
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
@@ -44,7 +45,9 @@ class Flusher:
         self._syncs.value += 1
         self._under_way.discard(partition)
         fault = None if done.cancelled() else done.exception()
-        if isinstance(fault, OSError):
+        if partition.offline is not None:
+            return  # deleted, or failed before
+        if isinstance(fault, OSError | LogFailed):
             self._again.discard(partition)
             partition.go_offline(f"sync failed: {fault}")
             self._failed(fault)

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from uuid import UUID
 
 from mqcore.clock import Clock
 from mqcore.disk.port import Disk
-from mqcore.identity import LeaderEpoch, Offset, TopicPartition
-from mqcore.log.checkpoints import Checkpoint
+from mqcore.identity import LeaderEpoch, TopicPartition, kafka_uuid, parse_kafka_uuid
+from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
 from mqcore.log.config import LogConfig
-from mqcore.log.log import CorruptLog, Log
+from mqcore.log.log import CorruptLog, Log, LogFailed
+from mqcore.log.recovery import Recovery
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
 
 log = logging.getLogger(__name__)
 
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-START_OFFSETS = "log-start-offset-checkpoint"
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 DELETED = "-delete"
+METADATA_FILE = "partition.metadata"
 
 
 class HostedPartitions:
@@ -33,14 +33,15 @@ class HostedPartitions:
         self._disk = disk
         self._clock = clock
         self._flusher = flusher
-        self._clean = clean
+        self.clean = clean
         self._producer_expiration_ms = producer_expiration_ms
-        self._recovery_points = Checkpoint(disk, RECOVERY_POINTS)
-        self._start_offsets = Checkpoint(disk, START_OFFSETS)
+        self._recovery_points = CheckpointFile(disk, RECOVERY_POINTS)
+        self._start_offsets = CheckpointFile(disk, LOG_STARTS)
         self._points = self._recovery_points.read()
         self._starts = self._start_offsets.read()
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self._dirty_since: dict[TopicPartition, int] = {}
         self.offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
@@ -70,17 +71,16 @@ class HostedPartitions:
                 directory,
                 LogConfig.from_settings(settings),
                 now_ms=self._clock.wall_ms(),
-                clean=self._clean,
+                clean=self.clean,
                 recovery_point=self._points.get(name, 0),
                 start_offset=self._starts.get(name, 0),
                 observer=producers,
             )
-        except (OSError, CorruptLog) as fault:
+        except (OSError, CorruptLog, LogFailed) as fault:
             self.offline[name] = str(fault)
             log.error("partition offline", extra={"partition": directory, "reason": str(fault)})
             return None
-        if opened.recovery.happened:
-            log.warning("log recovered", extra={"partition": directory, **opened.recovery.facts()})
+        _report(directory, opened.recovery)
         partition = Partition(name, topic_id, opened, producers, leader_epoch, self._flusher.request)
         self._partitions[name] = self._by_id[topic_id, name.partition] = partition
         return partition
@@ -93,19 +93,17 @@ class HostedPartitions:
             return
         del self._by_id[partition.topic_id, name.partition]
         partition.go_offline("the topic was deleted")
-        partition.log.discard()
         self._disk.rename(str(name), f"{name}.{partition.topic_id.hex}{DELETED}")
 
     def _claim_folder(self, directory: str, topic_id: UUID) -> None:
         """The folder says which topic it is of; one left by an older topic of the name is put aside."""
-        path = f"{directory}/partition.metadata"
-        if self._disk.exists(directory):
-            if self._disk.exists(path) and _topic_id_of(self._disk.read_whole(path)) not in (None, topic_id):
-                log.warning("folder of a deleted topic put aside", extra={"partition": directory})
-                self._disk.rename(directory, f"{directory}.{topic_id.hex}{DELETED}")
+        path = f"{directory}/{METADATA_FILE}"
+        if self._disk.exists(path) and _topic_id_of(self._disk.read_whole(path)) not in (None, topic_id):
+            log.warning("folder of a deleted topic put aside", extra={"partition": directory})
+            self._disk.rename(directory, f"{directory}.{topic_id.hex}{DELETED}")
         if not self._disk.exists(path):
             self._disk.make_directory(directory)
-            self._disk.replace(path, f"version: 0\ntopic_id: {topic_id}\n".encode())
+            self._disk.replace(path, f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode())
             self._disk.sync_directory("")
 
     # ── housekeeping ─────────────────────────────────────────────────────────────────────────────
@@ -127,15 +125,26 @@ class HostedPartitions:
             if partition.offline is None and partition.log.flushed_offset < partition.log.end_offset:
                 self._flusher.request(partition)
 
+    def sync_overdue(self, now_ms: int) -> None:
+        """Sync logs that have held something not durable for their `flush.ms`."""
+        for partition in self:
+            if partition.offline is not None or partition.log.flushed_offset >= partition.log.end_offset:
+                self._dirty_since.pop(partition.name, None)
+            elif now_ms - self._dirty_since.setdefault(partition.name, now_ms) >= partition.log.config.flush_ms:
+                del self._dirty_since[partition.name]
+                self._flusher.request(partition)
+
     def checkpoint(self) -> None:
         """Write down how far each log is durable and where it starts: a restart scans only from there."""
         partitions = list(self)
-        self._recovery_points.write({p.name: Offset(p.log.flushed_offset) for p in partitions} | self._kept(self._points))
+        self._recovery_points.write(
+            {p.name: Offset(p.log.flushed_offset) for p in partitions} | self._kept(self._points)
+        )
         self._start_offsets.write({p.name: p.log_start_offset for p in partitions} | self._kept(self._starts))
 
-    def _kept(self, values: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
+    def _kept(self, values: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """What an earlier run wrote of partitions that are offline now."""
-        return {name: Offset(values[name]) for name in self.offline if name in values}
+        return {name: values[name] for name in self.offline if name in values}
 
     def close(self) -> bool:
         """Flush and close every log; True if all of them are whole, so that the clean mark may be written."""
@@ -143,7 +152,7 @@ class HostedPartitions:
         for partition in self:
             try:
                 partition.log.close()
-            except OSError as fault:
+            except (OSError, LogFailed) as fault:
                 whole = False
                 log.error("log not closed", extra={"partition": str(partition.name), "reason": str(fault)})
         self.checkpoint()
@@ -152,8 +161,20 @@ class HostedPartitions:
     def _guarded(self, partition: Partition, step: Callable[[], object]) -> None:
         try:
             step()
+        except LogFailed as fault:
+            partition.go_offline(str(fault))
         except OSError as fault:
             log.error("housekeeping failed", extra={"partition": str(partition.name), "reason": str(fault)})
+
+
+def _report(directory: str, recovery: Recovery) -> None:
+    """One line for a log that was not closed cleanly; a warning if something was cut."""
+    if not recovery.clean:
+        found = {name: value for name, value in asdict(recovery).items() if value and name != "clean"}
+        if not found:
+            return  # it is new, or was empty
+        level = logging.WARNING if recovery.cut_bytes or recovery.missing_offsets else logging.INFO
+        log.log(level, "log recovered", extra={"partition": directory, **found})
 
 
 def _topic_id_of(content: bytes) -> UUID | None:
@@ -161,7 +182,7 @@ def _topic_id_of(content: bytes) -> UUID | None:
         name, _, value = line.partition(": ")
         if name == "topic_id":
             try:
-                return UUID(value)
+                return parse_kafka_uuid(value)
             except ValueError:
                 return None
     return None

@@ -15,7 +15,7 @@ from uuid import UUID
 from mqcore.identity import LeaderEpoch, Offset, TopicPartition
 from mqcore.log.config import LogConfig
 from mqcore.log.log import Log, LogFailed, Slice
-from mqcore.partitions.parked import Committed, CommitQueue, Watchers
+from mqcore.partitions.parked import CommitQueue, Committed, Watchers
 from mqcore.partitions.producers import Duplicate, Producers
 from mqcore.partitions.validation import examine
 from mqcore.wire import batches
@@ -58,13 +58,12 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.producers = producers
-        self.leader_epoch = leader_epoch
         self.high_watermark = Offset(log.end_offset)
         self.offline: str | None = None
         self.watchers = Watchers()
         self._committed = CommitQueue()
         self._request_sync = request_sync
-        log.epochs.begin(leader_epoch, log.end_offset)
+        self.lead(leader_epoch)
 
     @property
     def last_stable_offset(self) -> Offset:
@@ -82,6 +81,11 @@ class Partition:
     @property
     def _durable_only(self) -> bool:
         return self.log.config.flush_messages == 1
+
+    def lead(self, leader_epoch: LeaderEpoch) -> None:
+        """Lead in a new epoch: what is appended from here on is of it."""
+        self.leader_epoch = leader_epoch
+        self.log.epochs.begin(leader_epoch, self.log.end_offset)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 

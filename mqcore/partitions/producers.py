@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,6 +69,10 @@ class Producers:
     def __len__(self) -> int:
         return len(self._producers)
 
+    def remembered(self) -> Iterator[tuple[int, Producer]]:
+        """By producer id, the one that has been silent for longest first."""
+        return iter(self._producers.items())
+
     def check(self, header: BatchHeader) -> Duplicate | Refusal | None:
         """None: the batch may be appended."""
         if header.base_sequence < 0 or header.producer_epoch < 0:
@@ -99,9 +104,7 @@ class Producers:
             producer = Producer(header.producer_epoch)
         last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
         producer.batches.append(
-            Written(
-                header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
-            )
+            Written(header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp)
         )
         producer.touched = True
         self._producers[header.producer_id] = producer

@@ -80,6 +80,9 @@ class ServerCall:
         self._served.seconds.observe(time.perf_counter() - self._started)
         self._connection.pump()
 
+    def hang_up(self) -> None:
+        self._connection.close()
+
     def drop(self) -> None:
         """The client is gone: whoever would answer is told, and need not."""
         self.gone = True

@@ -179,13 +179,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def pump(self) -> None:
         """Send whatever is next in order, as far as the socket takes it."""
-        if self._transport is None:
-            return
-        while self._write_paused_at is None:
+        while self._transport is not None and not self._write_paused_at:
             if self._outgoing:
                 self._send_piece(self._outgoing[0])
-                if self._transport is None:
-                    return
             elif self._slots and self._slots[0].pieces is not None:
                 self._outgoing.extend(self._slots.popleft().pieces or ())
             else:
@@ -194,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hold()
             if not self._held:
                 asyncio.get_running_loop().call_soon(self._read_frames)
-        elif self._write_paused_at is not None:
+        elif self._write_paused_at:
             self._hold()
 
     def _send_piece(self, piece: Piece) -> None:
@@ -235,12 +231,10 @@ class Connection(asyncio.BufferedProtocol):
     def overdue(self, now: float) -> str | None:
         """Why the connection should be closed now, if it should."""
         config = self.traffic.config
-        if self._frame_began_at is not None and not self._held:
-            if now - self._frame_began_at > config.request_receive_timeout_ms / 1000:
-                return "slow_request"
-        if self._write_paused_at is not None:
-            if now - self._write_paused_at > config.response_send_timeout_ms / 1000:
-                return "slow_reader"
+        if not self._held and _older(self._frame_began_at, now - config.request_receive_timeout_ms / 1000):
+            return "slow_request"
+        if _older(self._write_paused_at, now - config.response_send_timeout_ms / 1000):
+            return "slow_reader"
         if not self._slots and now - self.last_request_at > config.connections_max_idle_ms / 1000:
             return "idle"
         return None
@@ -257,12 +251,13 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-            self._slots_gone()
-
-    def _slots_gone(self) -> None:
-        self._outgoing.clear()
+            self._outgoing.clear()
 
     def _refuse(self, reason: str, message: str) -> None:
         self.traffic.metrics.bad_requests.cell(reason).value += 1
         log.warning("bad request", extra={"client": self.client_host, "reason": message})
         self.abort()
+
+
+def _older(since: float | None, limit: float) -> bool:
+    return since is not None and since < limit

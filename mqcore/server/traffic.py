@@ -12,6 +12,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from mqcore.apis.services import Services
+from mqcore.server.dispatch import with_counters
 
 if TYPE_CHECKING:
     from mqcore.server.connection import Connection
@@ -27,6 +28,7 @@ class Traffic:
         self.services = services
         self.config = services.config
         self.metrics = services.metrics
+        self.table = with_counters(self.metrics)
         self.connections: set[Connection] = set()
         self.draining = False
         self._by_host: Counter[str] = Counter()
@@ -72,9 +74,7 @@ class Traffic:
 
     def give_back(self, bytes_held: int) -> None:
         self._held_bytes -= bytes_held
-        while self._starving and (
-            not self._held_bytes or self._held_bytes < self.config.queued_max_request_bytes // 2
-        ):
+        while self._starving and (not self._held_bytes or self._held_bytes < self.config.queued_max_request_bytes // 2):
             self._starving.popleft().fed()
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────

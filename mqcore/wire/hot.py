@@ -34,6 +34,8 @@ class SliceLike(Protocol):
     @property
     def length(self) -> int: ...
 
+    def read_part(self, start: int, length: int) -> bytes: ...
+
 
 Piece = Buffer | SliceLike
 

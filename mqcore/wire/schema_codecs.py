@@ -193,7 +193,8 @@ def _write_tags(writer: Writer, present: list[tuple[int, Write, Any]]) -> None:
         inside = Writer()
         write(inside, value)
         writer.uvarint(tag)
-        writer.compact_binary(inside.buffer)
+        writer.uvarint(len(inside.buffer))
+        writer.buffer += inside.buffer
 
 
 def _array_writer(element: Write, flexible: bool, nullable: bool) -> Write:

@@ -1,0 +1,144 @@
+"""Fetch: slices of logs, at once or as soon as there is enough to send.
+
+Fetch sessions are declined (session id 0), which every client accepts: each request names all its partitions.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from mqcore.apis.call import LATER, Api, Call, Later
+from mqcore.apis.lookup import find_partition
+from mqcore.partitions.partition import Fetched, Partition
+from mqcore.wire.errors import ErrorCode
+from mqcore.wire.fetch import (
+    READ_COMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    decode_fetch,
+    encode_fetch_response,
+)
+from mqcore.wire.hot import Piece
+
+API = Api(1, "Fetch", 4, 18)
+
+decode = decode_fetch
+
+Topics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
+Answer = tuple[ErrorCode, Topics]
+
+
+def encode(version: int, answer: Answer) -> list[Piece]:
+    error, topics = answer
+    return encode_fetch_response(version, topics, error_code=error)
+
+
+def handle(request: FetchRequest, call: Call) -> Answer | Later:
+    if request.session_id != 0:
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
+    reading = _Reading(request, call)
+    if reading.collect() or request.max_wait_ms <= 0 or not reading.partitions:
+        return ErrorCode.NONE, reading.topics
+    reading.park()
+    return LATER
+
+
+class _Reading:
+    """One fetch: what it would get now, and the wait if that is too little."""
+
+    def __init__(self, request: FetchRequest, call: Call) -> None:
+        self._request = request
+        self._call = call
+        self._waiting = False
+        self.topics: Topics = []
+        self.partitions: list[Partition] = []
+
+    def collect(self) -> bool:
+        """Read; True if the answer should not wait (enough, or something is wrong)."""
+        request, services = self._request, self._call.services
+        left = most = min(request.max_bytes, services.config.fetch_max_bytes)
+        committed_only = request.isolation_level == READ_COMMITTED
+        self.topics, self.partitions = [], []
+        at_once = False
+        for name, topic_id, wanted in request.topics:
+            results = []
+            for want in wanted:
+                found = find_partition(services, name, topic_id, want.partition)
+                result = self._read(found, want, left, left == most, committed_only)
+                if result.error_code or result.diverging_epoch is not None:
+                    at_once = True
+                else:
+                    assert isinstance(found, Partition)
+                    self.partitions.append(found)
+                    left -= result.records.length if not isinstance(result.records, bytes) else 0
+                results.append(result)
+            self.topics.append((name, topic_id, results))
+        return at_once or most - left >= request.min_bytes
+
+    def _read(
+        self, found: Partition | ErrorCode, want: FetchPartition, left: int, first: bool, committed_only: bool
+    ) -> FetchedPartition:
+        index = want.partition
+        if isinstance(found, ErrorCode):
+            return FetchedPartition(index, found)
+        if self._request.replica_id >= 0:
+            return FetchedPartition(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # there are no followers here
+        if want.current_leader_epoch >= 0:
+            refusal = found.check_epoch(want.current_leader_epoch)
+            if refusal is not None:
+                leader = (self._call.services.config.node_id, found.leader_epoch)
+                return FetchedPartition(index, refusal.error, current_leader=leader)
+        if want.last_fetched_epoch >= 0:
+            epoch, end = found.log.epochs.end_offset_for(want.last_fetched_epoch)
+            if epoch < want.last_fetched_epoch or end < want.fetch_offset:
+                return FetchedPartition(index, diverging_epoch=(epoch, end))
+        fetched = found.fetch(
+            want.fetch_offset, min(want.max_bytes, left), at_least_one=first, committed_only=committed_only
+        )
+        if not isinstance(fetched, Fetched):
+            return FetchedPartition(index, fetched.error)
+        return FetchedPartition(
+            index,
+            0,
+            fetched.high_watermark,
+            fetched.last_stable_offset,
+            fetched.log_start_offset,
+            fetched.records or b"",
+            [] if committed_only else None,
+        )
+
+    def park(self) -> None:
+        self._waiting = True
+        clock = self._call.services.clock
+        self._timer = clock.call_later(self._request.max_wait_ms, self._answer)
+        self._again = False
+        self._call.when_gone = self._leave
+        for partition in self.partitions:
+            partition.watchers.add(self, self._told)
+
+    def _told(self) -> None:
+        """Something moved. Many partitions may move in one turn of the loop: look once, after it."""
+        if not self._again:
+            self._again = True
+            self._call.services.clock.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._again = False
+        if self._waiting and self.collect():
+            self._finish()
+
+    def _answer(self) -> None:
+        if self._waiting:
+            self.collect()
+            self._finish()
+
+    def _finish(self) -> None:
+        self._leave()
+        self._call.answer((ErrorCode.NONE, self.topics))
+
+    def _leave(self) -> None:
+        self._waiting = False
+        self._timer.cancel()
+        for partition in self.partitions:
+            partition.watchers.remove(self)

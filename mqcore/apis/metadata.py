@@ -1,0 +1,122 @@
+"""Metadata: who the brokers are and who leads what; makes a topic on the way if it may."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from mqcore.apis.call import LATER, Api, Call, Later, Response
+from mqcore.apis.services import Services
+from mqcore.controller.commands import CreateTopics, NewTopic
+from mqcore.controller.image import INTERNAL_TOPICS, TopicImage
+from mqcore.controller.topics import wrong_name
+from mqcore.identity import TopicPartition
+from mqcore.wire.errors import ErrorCode, Refusal
+
+API = Api(3, "Metadata", 0, 13)
+
+MOST_AUTO_CREATED = 100  # of one request; the rest has to ask again
+
+
+def handle(request: Any, call: Call) -> Response | Later:
+    if (call.version == 0 and not request.topics) or request.topics is None:
+        return _response(call, [_describe(call.services, topic) for topic in call.services.image.topics.values()])
+    missing = _to_create(request, call)
+    if not missing:
+        return _response(call, [_named(call, wanted, {}) for wanted in request.topics])
+    if "__consumer_offsets" in missing:
+        call.services.ensure_offsets_topic(lambda error: _answer(request, call, {"__consumer_offsets": error}))
+        return LATER
+    command = CreateTopics(tuple(NewTopic(name, uuid4()) for name in missing))
+
+    def created(answer: object) -> None:
+        errors = dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
+        if isinstance(answer, tuple):
+            for name, result in zip(missing, answer, strict=True):
+                errors[name] = result.error if isinstance(result, Refusal) else ErrorCode.NONE
+        _answer(request, call, errors)
+
+    call.services.controller.submit(command, created)
+    return LATER
+
+
+def _to_create(request: Any, call: Call) -> list[str]:
+    services = call.services
+    if not services.config.auto_create_topics_enable or (call.version >= 4 and not request.allow_auto_topic_creation):
+        return []
+    names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None)
+    absent = [name for name in names if name not in services.image.topics and wrong_name(name) is None]
+    allowed = [name for name in absent if name not in INTERNAL_TOPICS or name == "__consumer_offsets"]
+    return allowed[:MOST_AUTO_CREATED]
+
+
+def _answer(request: Any, call: Call, errors: dict[str, ErrorCode]) -> None:
+    call.answer(_response(call, [_named(call, wanted, errors) for wanted in request.topics]))
+
+
+def _named(call: Call, wanted: Any, errors: dict[str, ErrorCode]) -> Response:
+    """One topic that was asked for, by name or (from version 12) by id."""
+    image = call.services.image
+    if wanted.name is None:
+        topic = image.topics_by_id.get(wanted.topic_id) if wanted.topic_id is not None else None
+        if topic is None:
+            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": None, "topic_id": wanted.topic_id}
+        return _describe(call.services, topic)
+    topic = image.topics.get(wanted.name)
+    if topic is not None:
+        return _describe(call.services, topic)
+    error = errors.get(wanted.name, ErrorCode.NONE)
+    if wrong_name(wanted.name) is not None:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {"error_code": error, "name": wanted.name}
+
+
+def _describe(services: Services, topic: TopicImage) -> Response:
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "is_internal": topic.internal,
+        "partitions": [
+            {
+                "error_code": _partition_error(services, topic.name, partition.index),
+                "partition_index": partition.index,
+                "leader_id": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replica_nodes": partition.replicas,
+                "isr_nodes": partition.isr,
+                "offline_replicas": _offline(services, topic.name, partition.index),
+            }
+            for partition in topic.partitions
+        ],
+    }
+
+
+def _partition_error(services: Services, topic: str, index: int) -> ErrorCode:
+    offline = bool(_offline(services, topic, index))
+    return ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE
+
+
+def _offline(services: Services, topic: str, index: int) -> tuple[int, ...]:
+    """This broker's copy, if its log cannot be served."""
+    partition = services.partitions.get(topic, index)
+    gone = TopicPartition(topic, index) in services.partitions.offline
+    if gone or (partition is not None and partition.offline is not None):
+        return (services.config.node_id,)
+    return ()
+
+
+def _response(call: Call, topics: list[Response]) -> Response:
+    services = call.services
+    brokers = []
+    for broker in services.image.brokers.values():
+        endpoint = services.endpoint(broker.broker, call.listener)
+        if endpoint is not None:
+            brokers.append({"node_id": broker.broker, "host": endpoint[0], "port": endpoint[1], "rack": broker.rack})
+    return {
+        "brokers": brokers,
+        "cluster_id": services.cluster_id,
+        "controller_id": services.config.node_id,
+        "topics": topics,
+    }

@@ -1,0 +1,282 @@
+"""Shell: one broker: puts the rooms together, in the order of a start, and takes them apart in the order of a stop.
+
+Start: data folder → metadata log → this broker registers → its partitions open → doors open.
+Stop:  doors close → answers drain → logs flush and close → clean mark, last of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+from mqcore import housekeeping, meta
+from mqcore.apis.services import Controller, Services
+from mqcore.clock import SystemClock
+from mqcore.config import BrokerConfig
+from mqcore.controller import records
+from mqcore.controller.commands import CreateTopics, NewTopic, RegisterBroker
+from mqcore.controller.facts import (
+    ConfigChanged,
+    Endpoint,
+    LeaderChanged,
+    MetadataFact,
+    PartitionCreated,
+    ResourceType,
+    TopicRemoved,
+)
+from mqcore.controller.machine import ControllerMachine
+from mqcore.controller.observer import MetadataObserver
+from mqcore.controller.topics import TopicDefaults
+from mqcore.coordination.journal import JournalFault
+from mqcore.coordination.partition_journal import PartitionJournal
+from mqcore.disk.lock import DirectoryLock
+from mqcore.disk.posix import PosixDisk
+from mqcore.groups.coordinator import GroupCoordinator
+from mqcore.groups.rules import GroupRules
+from mqcore.identity import BrokerId, LeaderEpoch, TopicPartition
+from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
+from mqcore.metrics import Metrics
+from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.hosted import HostedPartitions
+from mqcore.partitions.partition import Partition
+from mqcore.server.doors import Doors
+from mqcore.settings import TopicSettings
+from mqcore.wire.errors import ErrorCode, Refusal
+
+log = logging.getLogger(__name__)
+
+METADATA = TopicPartition("__cluster_metadata", 0)
+METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")  # Kafka's well-known id of this topic
+METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": "8388608"}
+OFFSETS = "__consumer_offsets"
+
+
+class Broker:
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._clock = SystemClock(asyncio.get_running_loop())
+        self._disk = PosixDisk(config.log_dirs)
+        self._settings = TopicSettings(config.topic_defaults)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        _raise_open_files()
+        self._disk.make_directory("")
+        self._lock = DirectoryLock(self.config.log_dirs)
+        self._meta = meta.claim(self._disk, self.config.node_id, self.config.cluster_id)
+        mark = take_clean_mark(self._disk)
+        self._flusher = Flusher(self._disk_failed, self.metrics.syncs.cell())
+        self.partitions = HostedPartitions(
+            self._disk,
+            self._clock,
+            self._flusher,
+            clean=mark is not None,
+            producer_expiration_ms=self.config.producer_id_expiration_ms,
+        )
+        self._open_metadata()
+        self._open_rooms()
+        self.partitions.clean = clean = mark is not None and mark == self._broker_epoch()
+        self.doors = Doors(self.services)
+        bound = await self.doors.bind()
+        await self._register(bound)
+        self._open_partitions()
+        self.observer.listen(self._learn)
+        self._tasks = housekeeping.start(self.config, self.partitions, self._clock)
+        self._declare_metrics()
+        await self.doors.open()
+        log.info(
+            "broker started",
+            extra={
+                "node": self.config.node_id,
+                "cluster": self._meta.cluster_id,
+                "partitions": len(self.partitions),
+                "clean": clean,
+                "data": self.config.log_dirs,
+            },
+        )
+
+    def _broker_epoch(self) -> int:
+        registered = self.observer.image.brokers.get(BrokerId(self.config.node_id))
+        return 0 if registered is None else registered.broker_epoch
+
+    # ── start ────────────────────────────────────────────────────────────────────────────────────
+
+    def _open_metadata(self) -> None:
+        opened = self.partitions.open(METADATA, METADATA_ID, LeaderEpoch(1), METADATA_SETTINGS)
+        if opened is None:
+            raise SystemExit(f"the metadata log cannot be opened: {self.partitions.offline[METADATA]}")
+        self._metadata = opened
+        self.observer = MetadataObserver(opened)
+        self.observer.follow()
+
+    def _open_rooms(self) -> None:
+        config = self.config
+        defaults = TopicDefaults(config.num_partitions, config.default_replication_factor, config.delete_topic_enable)
+        machine = ControllerMachine(defaults, self._settings.check_broker_default)
+        for fact in self.observer.replayed():
+            machine.apply(fact)
+        journal = PartitionJournal[MetadataFact](self._metadata, records.encode, self._clock)
+        self.controller: Controller = Controller(machine, journal, self._clock)
+        self.groups = GroupCoordinator(
+            GroupRules.of(config),
+            self._clock,
+            lambda: len(self.observer.image.topics[OFFSETS].partitions) if OFFSETS in self.observer.image.topics else 0,
+            expiry_interval_ms=config.offsets_retention_check_interval_ms,
+        )
+        self.services = Services(
+            config=config,
+            cluster_id=self._meta.cluster_id,
+            directory_id=self._meta.directory_id,
+            clock=self._clock,
+            metrics=self.metrics,
+            partitions=self.partitions,
+            observer=self.observer,
+            controller=self.controller,
+            groups=self.groups,
+            ensure_offsets_topic=self._ensure_offsets_topic,
+            topic_defaults=self._settings.defaults,
+            free_bytes=self._disk.free_bytes,
+        )
+
+    async def _register(self, bound: tuple[Endpoint, ...]) -> None:
+        registered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        command = RegisterBroker(BrokerId(self.config.node_id), uuid4(), bound, self.config.broker_rack or None)
+        self.controller.submit(command, registered.set_result)
+        answer = await registered
+        if isinstance(answer, JournalFault):
+            raise SystemExit(f"the metadata log cannot be written: {answer}")
+
+    def _open_partitions(self) -> None:
+        image = self.observer.image
+        self._settings.change_broker_defaults(image.configs(ResourceType.BROKER, ""))
+        for topic in list(image.topics.values()):
+            for partition in topic.partitions:
+                self._host(TopicPartition(topic.name, partition.index), topic.id, partition.leader_epoch)
+
+    # ── what metadata say ────────────────────────────────────────────────────────────────────────
+
+    def _learn(self, fact: MetadataFact) -> None:
+        image = self.observer.image
+        match fact:
+            case PartitionCreated():
+                name = TopicPartition(image.topics_by_id[fact.topic_id].name, fact.index)
+                self._host(name, fact.topic_id, fact.leader_epoch)
+            case TopicRemoved():
+                self._unhost(fact.topic_id)
+            case LeaderChanged():
+                partition = self.partitions.by_id(fact.topic_id, fact.index)
+                if partition is not None:
+                    partition.lead(image.topics_by_id[fact.topic_id].partitions[fact.index].leader_epoch)
+            case ConfigChanged(ResourceType.TOPIC, topic):
+                self._reconfigure(lambda partition: partition.topic == topic)
+            case ConfigChanged(ResourceType.BROKER, ""):
+                self._settings.change_broker_defaults(image.configs(ResourceType.BROKER, ""))
+                self._reconfigure(lambda partition: True)
+            case _:
+                pass
+
+    def _host(self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch) -> None:
+        settings = self._settings.of(self.observer.image.topics[name.topic].configs)
+        partition = self.partitions.open(name, topic_id, leader_epoch, settings)
+        if partition is not None and name.topic == OFFSETS:
+            self.groups.lead(name.partition, partition)
+
+    def _unhost(self, topic_id: UUID) -> None:
+        gone = [partition for partition in self.partitions if partition.topic_id == topic_id]
+        for partition in gone:
+            if partition.topic == OFFSETS:
+                self.groups.resign(partition.index)
+            self.partitions.remove(partition.name)
+        if gone:
+            self.groups.topic_deleted(gone[0].topic)
+
+    def _reconfigure(self, concerned: Callable[[Partition], bool]) -> None:
+        for partition in self.partitions:
+            topic = self.observer.image.topics.get(partition.topic)
+            if topic is not None and concerned(partition):
+                partition.reconfigure(self._settings.config_of(topic.configs))
+
+    def _ensure_offsets_topic(self, then: Callable[[ErrorCode], None]) -> None:
+        if OFFSETS in self.observer.image.topics:
+            then(ErrorCode.NONE)
+            return
+        topic = NewTopic(
+            OFFSETS,
+            uuid4(),
+            self.config.offsets_topic_num_partitions,
+            self.config.offsets_topic_replication_factor,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self.config.offsets_topic_segment_bytes),
+            },
+        )
+
+        def made(answer: object) -> None:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            if isinstance(answer, tuple):
+                refusal = answer[0]
+                exists = isinstance(refusal, Refusal) and refusal.error is ErrorCode.TOPIC_ALREADY_EXISTS
+                error = refusal.error if isinstance(refusal, Refusal) and not exists else ErrorCode.NONE
+            then(error)
+
+        self.controller.submit(CreateTopics((topic,), internal=True), made)
+
+    # ── stop ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def stop(self) -> None:
+        """Drain, flush, close; the clean mark only if everything is whole."""
+        for task in self._tasks:
+            task.cancel()
+        await self.doors.close(self.config.controlled_shutdown_timeout_ms / 1000)
+        self.groups.close()
+        self._flusher.close()
+        whole = self.partitions.close()
+        if whole and not self.failed.done():
+            write_clean_mark(self._disk, self._broker_epoch())
+        self._lock.release()
+        log.info("broker stopped", extra={"clean": whole})
+
+    def _disk_failed(self, fault: Exception) -> None:
+        """A sync failed: nobody knows what is on disk. Stop at once, without the clean mark."""
+        log.critical("log directory failed", extra={"data": self.config.log_dirs, "reason": str(fault)})
+        if not self.failed.done():
+            self.failed.set_result(f"log directory failed: {fault}")
+
+    def _declare_metrics(self) -> None:
+        observe = self.metrics.observe
+        observe("mqcore_partitions", "partitions hosted", (), lambda: [((), len(self.partitions))])
+        observe("mqcore_partitions_offline", "partitions that are offline", (), lambda: [((), self._offline())])
+        observe("mqcore_disk_free_bytes", "free bytes of the data folder", (), lambda: [((), self._disk.free_bytes())])
+        observe("mqcore_log_bytes", "bytes of logs, by topic", ("topic",), self._log_bytes)
+        observe("mqcore_group_lag", "records a group has not committed yet", ("group", "topic"), self._lag)
+
+    def _offline(self) -> int:
+        return len(self.partitions.offline) + sum(partition.offline is not None for partition in self.partitions)
+
+    def _log_bytes(self) -> list[tuple[tuple[str, ...], float]]:
+        sizes: dict[str, int] = {}
+        for partition in self.partitions:
+            sizes[partition.topic] = sizes.get(partition.topic, 0) + partition.log.size_bytes
+        return [((topic,), size) for topic, size in sizes.items()]
+
+    def _lag(self) -> list[tuple[tuple[str, ...], float]]:
+        lags: dict[tuple[str, ...], float] = {}
+        for group, name, offset in self.groups.committed():
+            partition = self.partitions.get(*name)
+            if partition is not None:
+                lag = max(0, partition.high_watermark - max(offset, partition.log_start_offset))
+                lags[group, name.topic] = lags.get((group, name.topic), 0) + lag
+        return list(lags.items())
+
+
+def _raise_open_files() -> None:
+    """Each partition holds a few files open: take what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,28 @@
+"""Shell: one line a log event: time, level, event, then its fields as key=value."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+_PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {name: value for name, value in record.__dict__.items() if name not in _PLAIN}
+        stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S")
+        line = f"{stamp}.{int(record.msecs):03d} {record.levelname:<7} {record.getMessage()}"
+        for name, value in fields.items():
+            text = str(value)
+            line += f" {name}={text if text.isprintable() and ' ' not in text else json.dumps(text)}"
+        if record.exc_info:
+            line += " trace=" + json.dumps(self.formatException(record.exc_info))
+        return line
+
+
+def to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,80 @@
+"""Shell: the listeners, and the page of metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from functools import partial
+
+from mqcore.apis.services import Services
+from mqcore.controller.facts import Endpoint
+from mqcore.server import metrics_page
+from mqcore.server.connection import Connection
+from mqcore.server.traffic import Traffic
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+EVERYWHERE = ("", "0.0.0.0", "::")
+
+
+class CannotListen(Exception):
+    """An address that cannot be bound; the text says which and why."""
+
+
+class Doors:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._traffic = Traffic(services)
+        self._sockets: list[tuple[str, socket.socket]] = []
+        self._servers: list[asyncio.AbstractServer] = []
+        self._sweep: asyncio.Task[None] | None = None
+        self.endpoints: tuple[Endpoint, ...] = ()
+
+    async def bind(self) -> tuple[Endpoint, ...]:
+        """Take the addresses, but serve nobody yet: now it is known what clients are told of port 0."""
+        endpoints = []
+        for listener in self._services.config.listener_list():
+            bound = _bind(listener.host, listener.port)
+            self._sockets.append((listener.name, bound))
+            port = bound.getsockname()[1]
+            host = listener.advertised_host
+            if host in EVERYWHERE:
+                host = socket.gethostname()
+            endpoints.append(Endpoint(listener.name, host, listener.advertised_port or port))
+            log.info("listening", extra={"listener": listener.name, "host": listener.host, "port": port})
+        self.endpoints = tuple(endpoints)
+        return self.endpoints
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name, bound in self._sockets:
+            factory = partial(Connection, self._traffic, name)
+            bound.listen(BACKLOG)
+            self._servers.append(await loop.create_server(factory, sock=bound, backlog=BACKLOG))
+        address = self._services.config.metrics_listener
+        if address:
+            host, _, port = address.rpartition(":")
+            self._servers.append(await metrics_page.serve(self._services.metrics, host, int(port)))
+        self._sweep = asyncio.create_task(self._traffic.sweep())
+
+    async def close(self, timeout_s: float) -> None:
+        for server in self._servers:
+            server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        await self._traffic.drain(timeout_s)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    bound.setblocking(False)
+    return bound
