@@ -1,0 +1,40 @@
+"""DescribeProducers: the idempotent producers that a partition remembers. KIP-664."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mqcore.apis.call import Api, Call, Response
+from mqcore.apis.lookup import find_partition
+from mqcore.wire.errors import ErrorCode
+
+API = Api(61, "DescribeProducers", 0, 0)
+
+
+def handle(request: Any, call: Call) -> Response:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_describe(call, topic.name, index) for index in topic.partition_indexes],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _describe(call: Call, topic: str, index: int) -> Response:
+    partition = find_partition(call.services, topic, None, index)
+    if isinstance(partition, ErrorCode):
+        return {"partition_index": index, "error_code": partition, "active_producers": []}
+    producers = [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": producer.epoch,
+            "last_sequence": producer.batches[-1].last_sequence,
+            "last_timestamp": producer.batches[-1].timestamp,
+            "coordinator_epoch": -1,
+        }
+        for producer_id, producer in partition.producers.remembered()
+    ]
+    return {"partition_index": index, "error_code": ErrorCode.NONE, "active_producers": producers}
