@@ -18,7 +18,6 @@ from mqcore.groups.led import LedPartition, Resigned
 from mqcore.groups.records import partition_of
 from mqcore.groups.rules import GroupRules
 from mqcore.identity import TopicPartition
-from mqcore.identity import Offset, TopicPartition
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
@@ -149,13 +148,6 @@ class GroupCoordinator:
             for group_id, machine in led.machines():
                 for (topic, index), committed in machine.state.offsets.items():
                     yield group_id, TopicPartition(topic, index), committed.offset
-
-    def committed(self) -> Iterator[tuple[str, TopicPartition, Offset]]:
-        """How far each group here has read."""
-        for led in self._led.values():
-            for group_id, machine in led.machines():
-                for place, committed in machine.state.offsets.items():
-                    yield group_id, TopicPartition(*place), committed.offset
 
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic go with it: a new topic of the same name begins at nothing."""

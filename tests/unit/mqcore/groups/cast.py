@@ -94,9 +94,8 @@ class Group:
     def state(self) -> GroupState:
         return self.machine.state
 
-    @property
-    def phase(self) -> Phase:
-        return self.state.phase
+    def is_in(self, phase: Phase) -> bool:
+        return self.state.phase is phase
 
     def submit(self, command: Asks[A]) -> Reply[A]:
         reply: Reply[A] = Reply()
@@ -197,7 +196,7 @@ class Group:
         ids += [reply.answer.member_id for reply in others]
         for member_id in reversed(ids):
             self.sync(member_id, {name: name.encode() for name in ids})
-        assert self.phase is Phase.STABLE
+        assert self.is_in(Phase.STABLE)
         assert self.state.leader == ids[0]
         return ids
 

@@ -20,7 +20,7 @@ def test_everybody_gets_the_part_the_leader_gave_it() -> None:
     answer = group.sync(leader, {leader: b"0,1", follower: b"2"}).answer
     assert (answer.assignment, answer.protocol_type, answer.protocol) == (b"0,1", "consumer", "range")
     assert waiting.answer.assignment == b"2"
-    assert group.phase is Phase.STABLE
+    assert group.is_in(Phase.STABLE)
 
 
 def test_whom_the_leader_forgot_gets_nothing_to_read() -> None:
@@ -137,7 +137,7 @@ def test_a_heartbeat_of_another_generation_is_refused_and_no_sign_of_life() -> N
 def test_heartbeats_are_welcome_while_the_assignment_is_made() -> None:
     group = Group()
     member = group.join().answer.member_id
-    assert group.phase is Phase.COMPLETING_REBALANCE
+    assert group.is_in(Phase.COMPLETING_REBALANCE)
     assert group.heartbeat(member) is ErrorCode.NONE
 
 
@@ -204,7 +204,7 @@ def test_after_a_restart_members_have_one_session_to_show_up() -> None:
     group.advance(SESSION_MS - 1)
     assert len(group.state.members) == 2
     group.advance(1)
-    assert group.phase is Phase.EMPTY
+    assert group.is_in(Phase.EMPTY)
 
 
 def test_static_members_are_still_static_after_a_restart() -> None:
@@ -213,7 +213,7 @@ def test_static_members_are_still_static_after_a_restart() -> None:
     group.restart()
     group.submit(Resume())
     assert group.join(instance="till-2").given
-    assert group.phase is Phase.STABLE
+    assert group.is_in(Phase.STABLE)
     assert group.heartbeat(old, instance="till-2") is ErrorCode.FENCED_INSTANCE_ID
 
 
@@ -223,7 +223,7 @@ def test_a_rebalance_that_was_under_way_at_the_restart_begins_anew() -> None:
     group.rejoin(leader)
     group.restart()
     group.submit(Resume())
-    assert group.phase is Phase.STABLE
+    assert group.is_in(Phase.STABLE)
     assert group.state.generation == 2
 
 
