@@ -137,9 +137,7 @@ class HostedPartitions:
     def checkpoint(self) -> None:
         """Write down how far each log is durable and where it starts: a restart scans only from there."""
         partitions = list(self)
-        self._recovery_points.write(
-            {p.name: Offset(p.log.flushed_offset) for p in partitions} | self._kept(self._points)
-        )
+        self._recovery_points.write({p.name: p.log.flushed_offset for p in partitions} | self._kept(self._points))
         self._start_offsets.write({p.name: p.log_start_offset for p in partitions} | self._kept(self._starts))
 
     def _kept(self, values: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
