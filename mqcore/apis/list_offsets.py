@@ -6,7 +6,7 @@ from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition
-from mqcore.log.errors import LogFailed
+from mqcore.log.errors import CorruptLog, LogFailed
 from mqcore.partitions.partition import Partition
 from mqcore.wire.batches import BadBatch
 from mqcore.wire.errors import ErrorCode
@@ -51,7 +51,7 @@ def _answer(call: Call, topic: str, wanted: Any, committed_only: bool) -> Respon
         return answer | {"error_code": ErrorCode.UNSUPPORTED_VERSION}
     try:
         timestamp, offset, epoch = _find(partition, wanted.timestamp, committed_only)
-    except (OSError, LogFailed, BadBatch):
+    except (OSError, LogFailed, CorruptLog, BadBatch):
         return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
     return answer | {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
 

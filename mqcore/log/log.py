@@ -72,7 +72,7 @@ class Log:
         observer: BatchObserver,
         start_offset: int = 0,
     ) -> Log:
-        """Open, or create at `start_offset`. Unless `clean`, verify from `recovery_point` on: it may be `CorruptLog`."""
+        """Open, or create at `start_offset`. Unless `clean`, verify what `recovery_point` does not cover: `CorruptLog`."""
         loaded = load(
             disk, directory, config, observer, clean=clean, recovery_point=recovery_point, start_offset=start_offset
         )

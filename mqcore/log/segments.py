@@ -81,6 +81,7 @@ class Segments:
         self._bytes_before_active = sum(item.size for item in self.items[:-1])
 
     def _forget(self, segment: Segment, due_ms: int) -> None:
+        self._sync_names()  # first what stays: an older name must not go before a newer one is sure
         self.retire([segment.base_offset], due_ms)
         self._disk.sync_directory(self._directory)
 
@@ -120,7 +121,6 @@ class Segments:
 
     def sync(self, start: int, end: int) -> None:
         """Make everything in [start, end) durable. Runs beside appends and rolls: it works on what it sees first."""
-        names_changed = self._names_changed
         items = list(self.items)
         for segment, successor in zip(items, [*items[1:], None], strict=True):
             if segment.base_offset < end and (successor is None or successor.base_offset > start):
@@ -134,6 +134,10 @@ class Segments:
         if self._is_new_to_parent:
             self._disk.sync_directory(self._directory.rpartition("/")[0])
             self._is_new_to_parent = False
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        names_changed = self._names_changed
         if names_changed != self._names_synced:
             self._disk.sync_directory(self._directory)
             self._names_synced = names_changed

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mqcore.log.segment import Segment
 from mqcore.wire.batches import LOG_APPEND_TIME, BatchHeader
-from mqcore.wire.records import read_records
+from mqcore.wire.records import iterate_records
 
 
 class TimedOffset(NamedTuple):
@@ -66,7 +66,7 @@ def _first_record(
     if header.attributes & LOG_APPEND_TIME:
         offset = max(start, header.base_offset)
         return TimedOffset(header.max_timestamp, offset, header.leader_epoch) if offset < limit else None
-    for record in read_records(segment.file.read(position, header.size), header):
+    for record in iterate_records(segment.file.read(position, header.size), header):
         if record.timestamp >= timestamp and start <= record.offset < limit:
             return TimedOffset(record.timestamp, record.offset, header.leader_epoch)
     return None

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from mqcore.identity import LeaderEpoch, Offset, TopicPartition
 from mqcore.log.config import LogConfig
-from mqcore.log.log import Log, LogFailed, Slice
+from mqcore.log.log import CorruptLog, Log, LogFailed, Slice
 from mqcore.partitions.parked import CommitQueue, Committed, Watchers
 from mqcore.partitions.producers import Duplicate, Producers
 from mqcore.partitions.validation import examine
@@ -186,7 +186,7 @@ class Partition:
         if offset < limit and (max_bytes > 0 or at_least_one):
             try:
                 records = self.log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
-            except LogFailed as fault:
+            except (LogFailed, CorruptLog) as fault:
                 self.go_offline(str(fault))
                 return OFFLINE
             except OSError as fault:

@@ -76,6 +76,9 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.clear()
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        if self._end == len(self._buffer):  # full of frames that are held back
+            self._resize(len(self._buffer) + FIRST_BUFFER)
+            self.traffic.force(FIRST_BUFFER)
         return self._view[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -179,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pump(self) -> None:
         """Send whatever is next in order, as far as the socket takes it."""
-        while self._transport is not None and not self._write_paused_at:
+        while self._may_send():
             if self._outgoing:
                 self._send_piece(self._outgoing[0])
             elif self._slots and self._slots[0].pieces is not None:
@@ -190,8 +193,11 @@ class Connection(asyncio.BufferedProtocol):
             self._hold()
             if not self._held:
                 asyncio.get_running_loop().call_soon(self._read_frames)
-        elif self._write_paused_at:
+        elif not self._may_send():
             self._hold()
+
+    def _may_send(self) -> bool:
+        return self._transport is not None and self._write_paused_at is None
 
     def _send_piece(self, piece: Piece) -> None:
         assert self._transport is not None

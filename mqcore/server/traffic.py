@@ -72,6 +72,10 @@ class Traffic:
         self._held_bytes += more
         return True
 
+    def force(self, more: int) -> None:
+        """Count bytes that had to be taken."""
+        self._held_bytes += more
+
     def give_back(self, bytes_held: int) -> None:
         self._held_bytes -= bytes_held
         while self._starving and (not self._held_bytes or self._held_bytes < self.config.queued_max_request_bytes // 2):

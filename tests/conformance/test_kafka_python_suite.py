@@ -46,6 +46,9 @@ class SpawnedService:
 # The TLS tests start a broker of their own, so they say nothing of ours; the SASL tests skip themselves.
 SUITE = ("test/integration", "--ignore=test/integration/test_ssl_integration.py")
 
+# Its own way of timing out ends the whole run; a hanging test is one failure.
+PATIENCE = ("-o", "addopts=", "--timeout=60", "--timeout-method=signal")
+
 
 def source_distribution() -> Path:
     """The unpacked sources of the kafka-python that is installed."""
@@ -81,7 +84,7 @@ def run_suite(broker: Broker, scratch: Path) -> dict[str, str]:
         "KAFKA_ROOT": str(scratch),  # has to exist; nothing is read from it
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--log-level=WARNING", "--tb=short"]
-    command += [f"--basetemp={scratch / 'tmp'}", f"--junit-xml={report}", *SUITE]
+    command += [f"--basetemp={scratch / 'tmp'}", f"--junit-xml={report}", *PATIENCE, *SUITE]
     result = subprocess.run(
         command, cwd=source_distribution(), env=environment, capture_output=True, text=True, timeout=MINUTES * 60
     )
