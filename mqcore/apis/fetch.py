@@ -19,7 +19,7 @@ from mqcore.wire.fetch import (
     decode_fetch,
     encode_fetch_response,
 )
-from mqcore.wire.hot import Piece
+from mqcore.wire.hot import Piece, size_of
 
 API = Api(1, "Fetch", 4, 18)
 
@@ -71,7 +71,7 @@ class _Reading:
                 else:
                     assert isinstance(found, Partition)
                     self.partitions.append(found)
-                    left -= result.records.length if not isinstance(result.records, bytes) else 0
+                    left -= size_of((result.records,))
                 results.append(result)
             self.topics.append((name, topic_id, results))
         return at_once or most - left >= request.min_bytes

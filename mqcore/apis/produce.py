@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.apis.lookup import find_partition
+from mqcore.identity import Offset
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.frames import BadFrame
@@ -23,6 +25,9 @@ API = Api(0, "Produce", 0, 13, first_served=FIRST_SERVED)
 
 decode = decode_produce
 
+Pending = tuple[Partition, Offset, int, int]
+"""A partition, the end to be committed, and where its answer stands: topic, partition."""
+
 Answer = list[tuple[str | None, UUID | None, list[ProducedPartition]]]
 
 
@@ -35,7 +40,7 @@ def handle(request: ProduceRequest, call: Call) -> Answer | Later | None:
     services = call.services
     now_ms = services.clock.wall_ms()
     answer: Answer = []
-    pending: list[tuple[Partition, int, int, int]] = []  # partition, end, and where its answer stands
+    pending: list[Pending] = []
     refused = False
     for topic_at, (name, topic_id, partitions) in enumerate(request.topics):
         results: list[ProducedPartition] = []
@@ -84,15 +89,13 @@ def _refused(index: int, why: Refusal | ErrorCode, refusals: Any) -> ProducedPar
 class _Commit:
     """An answer that waits for the high watermarks, but no longer than the client does."""
 
-    def __init__(
-        self, call: Call, answer: Answer, pending: list[tuple[Partition, int, int, int]], timeout_ms: int
-    ) -> None:
+    def __init__(self, call: Call, answer: Answer, pending: list[Pending], timeout_ms: int) -> None:
         self._call = call
         self._answer = answer
         self._open = {(topic_at, at) for _, _, topic_at, at in pending}
         self._timer = call.services.clock.call_later(timeout_ms, self._timed_out)
         for partition, end, topic_at, at in pending:
-            partition.when_committed(end, lambda fault, place=(topic_at, at): self._settle(place, fault))
+            partition.when_committed(end, partial(self._settle, (topic_at, at)))
 
     def _settle(self, place: tuple[int, int], fault: Exception | None) -> None:
         if place not in self._open:

@@ -7,13 +7,13 @@ recovery-point-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-ch
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from uuid import UUID
 
 from mqcore.clock import Clock
 from mqcore.disk.port import Disk
-from mqcore.identity import LeaderEpoch, TopicPartition, kafka_uuid, parse_kafka_uuid
+from mqcore.identity import LeaderEpoch, Millis, TopicPartition, kafka_uuid, parse_kafka_uuid
 from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
 from mqcore.log.config import LogConfig
 from mqcore.log.log import CorruptLog, Log, LogFailed
@@ -113,7 +113,7 @@ class HostedPartitions:
         now = self._clock.now()
         for partition in self:
             if partition.offline is None:
-                self._guarded(partition, lambda p=partition: p.log.expire(now.wall_ms, limit=p.high_watermark))
+                self._expire_log(partition, now.wall_ms)
                 partition.producers.expire(now.monotonic_ms, self._producer_expiration_ms)
         for name in self._disk.names(""):
             if name.endswith(DELETED + "/"):
@@ -156,13 +156,16 @@ class HostedPartitions:
         self.checkpoint()
         return whole
 
-    def _guarded(self, partition: Partition, step: Callable[[], object]) -> None:
+    def _expire_log(self, partition: Partition, now_ms: Millis) -> None:
         try:
-            step()
+            removed = partition.log.expire(now_ms, limit=partition.high_watermark)
         except LogFailed as fault:
             partition.go_offline(str(fault))
         except OSError as fault:
-            log.error("housekeeping failed", extra={"partition": str(partition.name), "reason": str(fault)})
+            log.error("retention failed", extra={"partition": str(partition.name), "reason": str(fault)})
+        else:
+            if removed:
+                log.info("segments deleted", extra={"partition": str(partition.name), "segments": len(removed)})
 
 
 def _report(directory: str, recovery: Recovery) -> None:

@@ -113,7 +113,7 @@ class Partition:
         batch = memoryview(build_batch(placed))
         appended = self._append(batch, batches.read_header(batch), placed[-1].timestamp)
         if isinstance(appended, Refusal):
-            raise OSError(errno.ENOSPC if self.offline is None else errno.EIO, appended.message)
+            raise OSError(errno.EIO if appended is OFFLINE else errno.ENOSPC, appended.message)
         return appended.end
 
     def _append(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Appended | Refusal:

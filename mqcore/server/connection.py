@@ -189,12 +189,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._outgoing.extend(self._slots.popleft().pieces or ())
             else:
                 break
-        if self._held:
+        held = self._held
+        if held or not self._may_send():
             self._hold()
-            if not self._held:
+            if held and not self._held:
                 asyncio.get_running_loop().call_soon(self._read_frames)
-        elif not self._may_send():
-            self._hold()
 
     def _may_send(self) -> bool:
         return self._transport is not None and self._write_paused_at is None
