@@ -84,7 +84,7 @@ class LedPartition:
             self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
             log.error("groups could not be loaded", extra={"partition": str(self._partition.name), "fault": str(fault)})
             return
-        self._step = self._clock.call_later(0, partial(self._load_some, records, machines))
+        self._step = self._clock.call_soon(partial(self._load_some, records, machines))
 
     def _replay(self, record: Record, machines: dict[str, GroupMachine]) -> None:
         try:

@@ -29,7 +29,7 @@ from mqcore.groups.membership import fence_generation
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
 from mqcore.groups.subscription import CONSUMER, topics_of
-from mqcore.identity import Millis
+from mqcore.identity import NO_LEADER_EPOCH, Millis
 from mqcore.wire.errors import ErrorCode
 
 Facts = tuple[GroupFact, ...]
@@ -50,7 +50,8 @@ def commit(state: GroupState, command: CommitOffsets, rules: GroupRules, now: In
         errors.append(error)
         if error is ErrorCode.NONE:
             room -= (wanted.topic, wanted.partition) not in state.offsets
-            kept = CommittedOffset(wanted.offset, wanted.leader_epoch, wanted.metadata, now.wall_ms, expire_ms)
+            leader_epoch = wanted.leader_epoch if expire_ms is None else NO_LEADER_EPOCH  # no record holds both
+            kept = CommittedOffset(wanted.offset, leader_epoch, wanted.metadata, now.wall_ms, expire_ms)
             facts.append(OffsetCommitted(wanted.topic, wanted.partition, kept))
     if command.member_id in state.members:
         facts.append(SessionsRefreshed((command.member_id,), now.monotonic_ms))
