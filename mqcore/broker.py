@@ -157,6 +157,7 @@ class Broker:
         for topic in list(image.topics.values()):
             for partition in topic.partitions:
                 self._host(TopicPartition(topic.name, partition.index), topic.id, partition.leader_epoch)
+        self.partitions.put_strays_aside()
 
     # ── what metadata say ────────────────────────────────────────────────────────────────────────
 

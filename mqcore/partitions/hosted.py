@@ -7,6 +7,7 @@ recovery-point-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-ch
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from uuid import UUID
@@ -25,7 +26,9 @@ from mqcore.partitions.producers import Producers
 log = logging.getLogger(__name__)
 
 DELETED = "-delete"
+STRAY = "-stray"
 METADATA_FILE = "partition.metadata"
+PARTITION_FOLDER = re.compile(r"[a-zA-Z0-9._-]+-[0-9]+")
 
 
 class HostedPartitions:
@@ -103,8 +106,21 @@ class HostedPartitions:
             self._disk.rename(directory, f"{directory}.{topic_id.hex}{DELETED}")
         if not self._disk.exists(path):
             self._disk.make_directory(directory)
-            self._disk.replace(path, f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode())
-            self._disk.sync_directory("")
+            # Not synced: the metadata log is the truth, and a folder it does not know is put aside at the next start.
+            self._disk.open(path, create=True).append((f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode(),))
+
+    def put_strays_aside(self) -> None:
+        """Folders of partitions that no topic has: of a topic that was deleted when the power went, or a mistake."""
+        for name in self._disk.names(""):
+            folder = name.rstrip("/")
+            if name.endswith("/") and PARTITION_FOLDER.fullmatch(folder) and not self._known(folder):
+                log.warning("folder of no known partition put aside", extra={"folder": folder})
+                self._disk.rename(folder, f"{folder}.{self._clock.wall_ms()}{STRAY}")
+
+    def _known(self, folder: str) -> bool:
+        topic, _, index = folder.rpartition("-")
+        name = TopicPartition(topic, int(index))
+        return name in self._partitions or name in self.offline
 
     # ── housekeeping ─────────────────────────────────────────────────────────────────────────────
 
