@@ -1,0 +1,73 @@
+"""Every message in every version, both ways, against kio: generated from the same schemas by somebody else."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+from mqcore.wire.primitives import Reader, Writer
+from mqcore.wire.schema_codecs import compile_reader, compile_writer
+from tests.unit.mqcore.wire.message_values import all_messages, mappings, name_of, schema_of
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def kio_class(key: int, kind: str, version: int) -> Any:
+    return (load_request_schema if kind == "Request" else load_response_schema)(key, version)
+
+
+def plain(value: Any) -> Any:
+    """A value of kio as ours would be."""
+    if isinstance(value, datetime.timedelta):
+        return round(value / datetime.timedelta(milliseconds=1))
+    if isinstance(value, datetime.datetime):
+        return round((value - EPOCH) / datetime.timedelta(milliseconds=1))
+    return value
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    """Every field that kio has, under its name there, holds what ours holds."""
+    if isinstance(theirs, tuple):
+        assert len(ours) == len(theirs)
+        for our, their in zip(ours, theirs, strict=True):
+            assert_same(our, their)
+    elif dataclasses.is_dataclass(theirs):
+        for field in dataclasses.fields(theirs):
+            mine = field.name if hasattr(ours, field.name) else field.name + "_ms"
+            assert_same(getattr(ours, mine), getattr(theirs, field.name))
+    else:
+        assert plain(theirs) == ours
+
+
+@pytest.mark.parametrize("message", all_messages(), ids=name_of)
+def test_a_message_is_the_same_bytes_and_the_same_values_for_kio(message: tuple[int, str, int]) -> None:
+    key, kind, version = message
+    schema = schema_of(key, kind)
+    read, write = compile_reader(schema, version), compile_writer(schema, version)
+    their_class = kio_class(key, kind, version)
+    their_read, their_write = entity_reader(their_class), entity_writer(their_class)
+
+    @settings(max_examples=12, deadline=None, database=None)
+    @given(mappings(key, kind, version))
+    def check(mapping: Mapping[str, Any]) -> None:
+        writer = Writer()
+        write(writer, mapping)
+        encoded = writer.finish()
+        theirs, size = their_read(encoded, 0)
+        assert size == len(encoded)
+        again = io.BytesIO()
+        their_write(again, theirs)
+        assert again.getvalue() == encoded
+        reader = Reader(encoded)
+        assert_same(read(reader), theirs)
+        assert reader.remaining == 0
+
+    check()
