@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_topic
-from mqcore.apis.services import Services
 from mqcore.groups.commands import FetchAnswer, FetchOffsets
 from mqcore.groups.facts import CommittedOffset
 from mqcore.identity import Offset
@@ -61,46 +61,42 @@ def _name(call: Call, wanted: Any) -> str | ErrorCode:
 def _group(call: Call, wanted: Any, answer: FetchAnswer | ErrorCode) -> Response:
     if not isinstance(answer, ErrorCode):
         if wanted.topics is None:
-            topics = _all(call.services, answer.offsets, with_ids=call.version >= TOPIC_IDS)
-        else:
-            topics = [_topic(call, topic, answer.offsets) for topic in wanted.topics]
-        return {"topics": topics}
+            return {"topics": _all(call, answer.offsets)}
+        return {"topics": [_wanted(call, topic, answer.offsets) for topic in wanted.topics]}
     if call.version >= GROUP_ERROR:
         return {"error_code": answer, "topics": []}
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [_partition(index, NOTHING, answer) for index in topic.partition_indexes],
-            }
-            for topic in wanted.topics
-        ]
-    }
+    return {"topics": [_refused(call, topic, answer) for topic in wanted.topics]}
 
 
-def _topic(call: Call, wanted: Any, offsets: Offsets) -> Response:
+def _wanted(call: Call, wanted: Any, offsets: Offsets) -> Response:
     name = _name(call, wanted)
     if isinstance(name, ErrorCode):
-        partitions = [_partition(index, NOTHING, name) for index in wanted.partition_indexes]
-    else:
-        partitions = [_partition(index, offsets.get((name, index), NOTHING)) for index in wanted.partition_indexes]
-    return {
-        "name": wanted.name,
-        "topic_id": wanted.topic_id if call.version >= TOPIC_IDS else None,
-        "partitions": partitions,
-    }
+        return _refused(call, wanted, name)
+    partitions = [_partition(index, offsets.get((name, index), NOTHING)) for index in wanted.partition_indexes]
+    return _topic(call, name, wanted.topic_id if call.version >= TOPIC_IDS else None, partitions)
 
 
-def _all(services: Services, offsets: Offsets, *, with_ids: bool) -> list[Response]:
+def _refused(call: Call, wanted: Any, error: ErrorCode) -> Response:
+    partitions = [_partition(index, NOTHING, error) for index in wanted.partition_indexes]
+    return _topic(call, wanted.name, wanted.topic_id if call.version >= TOPIC_IDS else None, partitions)
+
+
+def _all(call: Call, offsets: Offsets) -> list[Response]:
+    """Topics that are gone have names, but no ids."""
     by_topic: dict[str, list[Response]] = {}
     for (name, index), committed in sorted(offsets.items()):
         by_topic.setdefault(name, []).append(_partition(index, committed))
-    topics = services.image.topics
+    topics = call.services.image.topics
     return [
-        {"name": name, "topic_id": topics[name].id if name in topics else None, "partitions": partitions}
+        _topic(call, name, topics[name].id if name in topics else None, partitions)
         for name, partitions in by_topic.items()
-        if name in topics or not with_ids
+        if name in topics or call.version < TOPIC_IDS
     ]
+
+
+def _topic(call: Call, name: str, topic_id: UUID | None, partitions: list[Response]) -> Response:
+    place = {"topic_id": topic_id} if call.version >= TOPIC_IDS else {"name": name}
+    return {**place, "partitions": partitions}
 
 
 def _partition(index: int, committed: CommittedOffset, error: ErrorCode = ErrorCode.NONE) -> Response:

@@ -107,7 +107,8 @@ class LedPartition:
         self.unavailable = None
         for runner in list(self.groups.values()):
             runner.submit(Resume(), lambda _: None)
-        log.info("groups were loaded", extra={"partition": str(self._partition.name), "groups": len(self.groups)})
+        if self.groups:
+            log.info("groups were loaded", extra={"partition": str(self._partition.name), "groups": len(self.groups)})
 
 
 def _machine(runner: GroupRunner) -> GroupMachine:
