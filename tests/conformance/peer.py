@@ -13,8 +13,8 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from loadtest.kafka_jars import java
 from tests.conformance.broker import Broker, answers, free_port
-from tests.conformance.kafka_jars import java
 
 
 class ApacheKafka(Broker):

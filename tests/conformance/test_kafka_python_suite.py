@@ -19,8 +19,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from loadtest.kafka_jars import cache_folder
 from tests.conformance.broker import Broker
-from tests.conformance.kafka_jars import cache_folder
 
 FINDINGS = Path(__file__).with_name("kafka_python_findings.md")
 ROW = re.compile(r"^\| `(?P<test>[^`]+)` \| (?P<reason>[^|]+) \|$", re.MULTILINE)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from loadtest.kafka_jars import java
 from tests.conformance.broker import Broker
-from tests.conformance.kafka_jars import java
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
