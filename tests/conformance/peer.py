@@ -47,10 +47,11 @@ class ApacheKafka(Broker):
 
     def _format(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        number = self.settings.get("node.id", "1")
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "node.id": number,
+            "controller.quorum.voters": f"{number}@127.0.0.1:{self._controller_port}",
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data),

@@ -1,0 +1,182 @@
+"""Shell: the people of the kill test: idempotent producers and consumers of two client libraries, on threads.
+
+A producer numbers its records within each partition; whoever hears an acknowledgement writes it down.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as ConfluentPlace
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonPlace
+
+from tests.conformance.history import Place, Sent
+
+PAUSE_S = 0.002
+DELIVERY_TIMEOUT_MS = 120_000
+
+
+def to_value(sent: Sent) -> bytes:
+    return f"{sent.producer}/{sent.partition}/{sent.number}".encode()
+
+
+def from_value(value: bytes) -> Sent:
+    producer, partition, number = value.decode().split("/")
+    return Sent(producer, int(partition), int(number))
+
+
+class Person(threading.Thread):
+    """One client on a thread of its own. What goes wrong there is kept, and raised to whoever joins."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.enough = threading.Event()
+        self.fault: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.act()
+        except BaseException as fault:
+            self.fault = fault
+
+    def act(self) -> None:
+        raise NotImplementedError
+
+    def finish(self, timeout_s: float) -> None:
+        self.enough.set()
+        self.join(timeout_s)
+        if self.fault is not None:
+            raise self.fault
+        assert not self.is_alive(), f"{self.name} did not finish within {timeout_s:.0f} s"
+
+
+class Writer(Person):
+    def __init__(self, name: str, address: str, topic: str, partitions: int) -> None:
+        super().__init__(name)
+        self.address, self.topic, self.partitions = address, topic, partitions
+        self.acked: dict[Sent, Place] = {}
+        self.unknown: set[Sent] = set()
+
+    def records(self) -> Iterator[Sent]:
+        number = 0
+        while not self.enough.is_set():
+            for partition in range(self.partitions):
+                yield Sent(self.name, partition, number)
+            number += 1
+            time.sleep(PAUSE_S)
+
+
+class ConfluentWriter(Writer):
+    def act(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.address,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+        for sent in self.records():
+            value = to_value(sent)
+            producer.produce(self.topic, value, partition=sent.partition, on_delivery=partial(self._hear, sent))
+            producer.poll(0)
+        assert producer.flush(DELIVERY_TIMEOUT_MS / 1000) == 0
+
+    def _hear(self, sent: Sent, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.unknown.add(sent)
+        else:
+            self.acked[sent] = Place(message.partition() or 0, message.offset() or 0)
+
+
+class PythonWriter(Writer):
+    def act(self) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=self.address,
+            enable_idempotence=True,
+            linger_ms=2,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=20_000,
+            reconnect_backoff_max_ms=500,
+        )
+        waiting: list[tuple[Sent, Any]] = []
+        for sent in self.records():
+            waiting.append((sent, producer.send(self.topic, to_value(sent), partition=sent.partition)))
+        producer.flush(timeout=DELIVERY_TIMEOUT_MS / 1000)
+        producer.close()
+        for sent, future in waiting:
+            if future.succeeded():
+                told = future.value
+                self.acked[sent] = Place(told.partition, told.offset)
+            else:
+                self.unknown.add(sent)
+
+
+class Reader(Person):
+    """Reads every partition from the start, assigned once; ends when it has seen the given ends."""
+
+    def __init__(self, name: str, address: str, topic: str, partitions: int) -> None:
+        super().__init__(name)
+        self.address, self.topic, self.partitions = address, topic, partitions
+        self.seen: list[tuple[Place, Sent]] = []
+        self.ends: dict[int, int] = {}  # set before `enough`
+        self._next = dict.fromkeys(range(partitions), 0)
+
+    def note(self, partition: int, offset: int, value: bytes) -> None:
+        self.seen.append((Place(partition, offset), from_value(value)))
+        self._next[partition] = offset + 1
+
+    def has_all(self) -> bool:
+        return self.enough.is_set() and all(self._next[p] >= end for p, end in self.ends.items())
+
+
+class ConfluentReader(Reader):
+    def act(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": f"{self.topic}-{self.name}",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",  # an offset that is gone must be heard of
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([ConfluentPlace(self.topic, p, OFFSET_BEGINNING) for p in range(self.partitions)])
+        while not self.has_all():
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                self.note(message.partition() or 0, message.offset() or 0, message.value() or b"")
+            else:
+                assert error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN), error
+        consumer.close()
+
+
+class PythonReader(Reader):
+    def act(self) -> None:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.address,
+            auto_offset_reset="none",
+            enable_auto_commit=False,
+            reconnect_backoff_max_ms=500,
+        )
+        places = [PythonPlace(self.topic, p) for p in range(self.partitions)]
+        consumer.assign(places)
+        for place in places:
+            consumer.seek(place, 0)
+        while not self.has_all():
+            for place, records in consumer.poll(timeout_ms=200).items():
+                for record in records:
+                    self.note(place.partition, record.offset, record.value)
+        consumer.close()

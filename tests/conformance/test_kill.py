@@ -1,0 +1,110 @@
+"""kill -9 at any instant loses nothing that was acknowledged, doubles nothing, moves nothing, reorders nothing.
+
+Idempotent producers and consumers of two client libraries work while the broker is killed again and again. In
+between a topic is made and offsets are committed; they, too, have to be there after the next kill.
+`KILLS=100 SEED=7 pytest tests/conformance/test_kill.py` runs longer, or again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.conformance.broker import Broker
+from tests.conformance.crowd import ConfluentReader, ConfluentWriter, PythonReader, PythonWriter, Writer
+from tests.conformance.history import History, anomalies
+
+KILLS = int(os.environ.get("KILLS", "6"))
+PARTITIONS = 3
+PATIENCE_S = 60.0
+
+
+class Witness:
+    """Makes a topic and commits an offset after each start, and remembers what it was promised."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self._settings: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.address, "log_level": 0}
+        self._topic = topic
+        self._made: set[str] = set()
+        self._committed: dict[str, int] = {}
+
+    def act(self, round_number: int) -> None:
+        made = f"{self._topic}-made-{round_number}"
+        admin = AdminClient(self._settings)
+        try:
+            admin.create_topics([NewTopic(made, 1, 1)])[made].result(PATIENCE_S)
+        except (
+            KafkaException
+        ) as fault:  # asked again after the connection was lost: then it is there, and that is the promise
+            assert fault.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, fault
+        self._made.add(made)
+        for group in (f"{self._topic}-steady", f"{self._topic}-{round_number}"):
+            self._commit(group, 100 + round_number)
+
+    def _commit(self, group: str, offset: int) -> None:
+        consumer = Consumer({**self._settings, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(self._topic, 0, offset)], asynchronous=False)
+        consumer.close()
+        self._committed[group] = offset
+
+    def check(self) -> None:
+        listed = AdminClient(self._settings).list_topics(timeout=PATIENCE_S).topics
+        assert self._made <= set(listed)
+        for group, offset in self._committed.items():
+            consumer = Consumer({**self._settings, "group.id": group})
+            (found,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=PATIENCE_S)
+            consumer.close()
+            assert found.offset == offset, group
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180 + 20 * KILLS)
+def test_nothing_acknowledged_is_lost_doubled_moved_or_reordered(new_broker: Callable[..., Broker], topic: str) -> None:
+    seed = int(os.environ.get("SEED", random.SystemRandom().randrange(10**6)))
+    print(f"SEED={seed} KILLS={KILLS}")
+    chance = random.Random(seed)
+    broker = new_broker(log_segment_bytes="1048576").start()
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(PATIENCE_S)
+    where = (broker.address, topic, PARTITIONS)
+    writers: list[Writer] = [ConfluentWriter("ann", *where), PythonWriter("ben", *where)]
+    readers = [ConfluentReader("cat", *where), PythonReader("dan", *where)]
+    witness = Witness(broker, topic)
+    for person in (*writers, *readers):
+        person.start()
+
+    for round_number in range(KILLS):
+        witness.act(round_number)
+        time.sleep(chance.uniform(0.2, 3.0))  # the crowd works; the instant of the kill is the test's own
+        broker.kill()
+        broker.start()
+        witness.check()
+
+    for writer in writers:
+        writer.finish(PATIENCE_S * 2)
+    auditor = ConfluentReader("eve", *where)
+    with_ends = Consumer({"bootstrap.servers": broker.address, "group.id": f"{topic}-ends", "log_level": 0})
+    ends = {
+        p: with_ends.get_watermark_offsets(TopicPartition(topic, p), timeout=PATIENCE_S)[1] for p in range(PARTITIONS)
+    }
+    with_ends.close()
+    auditor.start()
+    for reader in (*readers, auditor):
+        reader.ends = ends
+        reader.finish(PATIENCE_S)
+
+    history = History(log=dict(auditor.seen), seen={reader.name: reader.seen for reader in readers})
+    for writer in writers:
+        history.acked |= writer.acked
+        history.unknown |= writer.unknown
+    assert all(len(writer.acked) > 100 * KILLS for writer in writers), {w.name: len(w.acked) for w in writers}
+    assert len(history.log) == sum(ends.values())
+    assert anomalies(history) == {}, f"SEED={seed}"
+    assert not history.unknown, f"{len(history.unknown)} records were given up by their producers"
+    print(f"{len(history.acked)} records acknowledged, {len(history.unknown)} given up, {KILLS} kills")
