@@ -21,13 +21,15 @@ from mqcore.controller.commands import (
     RegisterBroker,
     ReserveProducerIds,
 )
-from mqcore.controller.facts import BrokerRegistered, LeaderChanged, MetadataFact, ProducerIdsReserved
+from mqcore.controller.configs import check_topic
+from mqcore.controller.facts import BrokerRegistered, LeaderChanged, MetadataFact, ProducerIdsReserved, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.topics import TopicDefaults
+from mqcore.controller.topics import TopicDefaults, wrong_name
 from mqcore.coordination.decision import Decision, Tick, Ticket
 from mqcore.identity import Millis
 
 PRODUCER_ID_BLOCK = 1000
+NO_LEADER = -1
 
 
 class ControllerMachine:
@@ -71,12 +73,19 @@ class ControllerMachine:
         return None
 
     def check(self) -> None:
-        assert {topic.id for topic in self.image.topics.values()} == set(self.image.topics_by_id)
-        for topic in self.image.topics.values():
-            assert topic.partitions, f"{topic.name} has no partitions"
-            for partition in topic.partitions:
+        image = self.image
+        assert {topic.id: topic for topic in image.topics.values()} == image.topics_by_id
+        assert set(image.configured(ResourceType.TOPIC)) <= set(image.topics), "settings of a topic that is gone"
+        for name, topic in image.topics.items():
+            assert name == topic.name and wrong_name(name) is None
+            assert topic.configs == image.configs(ResourceType.TOPIC, name)
+            assert check_topic(topic.configs) is None
+            assert topic.partitions, f"{name} has no partitions"
+            for index, partition in enumerate(topic.partitions):
+                assert partition.index == index
+                assert partition.replicas and set(partition.replicas) <= set(image.brokers)
                 assert set(partition.isr) <= set(partition.replicas)
-                assert partition.leader in (*partition.isr, -1)
+                assert partition.leader in (*partition.isr, NO_LEADER)
 
     def _register(self, command: RegisterBroker) -> list[MetadataFact]:
         before = self.image.brokers.get(command.broker)

@@ -1,0 +1,109 @@
+"""The cast of the controller tests: a cluster of some brokers, and short words for what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID, uuid5
+
+from mqcore.controller.commands import (
+    Alteration,
+    AlterConfigs,
+    ConfigEdit,
+    ControllerCommand,
+    CreateTopics,
+    NewTopic,
+    RegisterBroker,
+    ResourceEdits,
+    TopicGone,
+    TopicMade,
+)
+from mqcore.controller.configs import Check
+from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType
+from mqcore.controller.image import ClusterImage
+from mqcore.controller.machine import ControllerMachine
+from mqcore.controller.settings import BROKER_SYNONYMS
+from mqcore.controller.topics import TopicDefaults
+from mqcore.coordination.decision import Ticket
+from mqcore.identity import BrokerId
+from mqcore.log.config import validate
+from mqcore.wire.errors import ErrorCode, Refusal
+from tests.unit.mqcore.coordination.virtual import VirtualClock
+
+NAMES = UUID("5f3759df-0000-4000-8000-000000000001")
+TICKET = Ticket(7)
+ONE_EACH = TopicDefaults(partitions=1, replication_factor=1)
+NO_CONFIGS: Mapping[str, str | None] = {}
+
+Answer = TopicMade | TopicGone | Refusal | None
+
+
+def check_broker(name: str, value: str) -> str | None:
+    return validate(BROKER_SYNONYMS[name].name, value)
+
+
+class Cluster:
+    """A controller that decides, applies and checks itself; `facts` is its journal."""
+
+    def __init__(self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH, check: Check = check_broker) -> None:
+        self.machine = ControllerMachine(defaults, check)
+        self.facts: list[MetadataFact] = []
+        self._now = VirtualClock().now()
+        self._topics_made = 0
+        for broker in range(1, brokers + 1):
+            self.register(broker)
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.machine.image
+
+    def ask(self, command: ControllerCommand) -> tuple[Answer, ...]:
+        """The answer, entry by entry; the facts have been applied."""
+        decision = self.machine.decide(TICKET, command, self._now)
+        self.facts += decision.facts
+        for fact in decision.facts:
+            self.machine.apply(fact)
+        self.machine.check()
+        ((ticket, answer),) = decision.answers
+        assert ticket == TICKET and isinstance(answer, tuple)
+        return answer
+
+    def errors(self, command: ControllerCommand) -> list[ErrorCode]:
+        return [entry.error if isinstance(entry, Refusal) else ErrorCode.NONE for entry in self.ask(command)]
+
+    def register(self, broker: int, host: str = "here") -> None:
+        endpoints = (Endpoint("PLAINTEXT", host, 9092),)
+        command = RegisterBroker(BrokerId(broker), UUID(int=broker), endpoints, None)
+        assert self.ask(command) == ()
+
+    def new_id(self) -> UUID:
+        self._topics_made += 1
+        return uuid5(NAMES, str(self._topics_made))
+
+    def topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replicas: int = -1,
+        assignment: Mapping[int, tuple[int, ...]] | None = None,
+        configs: Mapping[str, str | None] = NO_CONFIGS,
+    ) -> NewTopic:
+        chosen = tuple((index, tuple(map(BrokerId, brokers))) for index, brokers in (assignment or {}).items())
+        return NewTopic(name, self.new_id(), partitions, replicas, chosen, configs)
+
+    def create(self, *names: str, partitions: int = 1, configs: Mapping[str, str | None] = NO_CONFIGS) -> None:
+        command = CreateTopics(tuple(self.topic(name, partitions, configs=configs) for name in names))
+        assert self.errors(command) == [ErrorCode.NONE] * len(names)
+
+
+def edits(
+    resource: str, *changes: tuple[str, int, str | None], kind: int = ResourceType.TOPIC, replace_all: bool = False
+) -> ResourceEdits:
+    return ResourceEdits(kind, resource, tuple(ConfigEdit(*change) for change in changes), replace_all)
+
+
+def alter(*resources: ResourceEdits, validate_only: bool = False) -> AlterConfigs:
+    return AlterConfigs(resources, validate_only)
+
+
+def set_to(name: str, value: str | None) -> tuple[str, int, str | None]:
+    return name, Alteration.SET, value
