@@ -359,6 +359,13 @@ def test_a_reader_at_the_end_gets_a_record_as_soon_as_it_is_written(broker: Brok
     assert min(delays) < 2.0, delays  # not the ten seconds of the long poll
 
 
+def test_a_transactional_producer_is_refused_at_once(broker: Broker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic, "log_level": 0})
+    with pytest.raises(KafkaException) as refused:
+        producer.init_transactions(PATIENCE_S)
+    assert refused.value.args[0].code() != KafkaError._TIMED_OUT
+
+
 def _topics(*names: str) -> Any:
     from confluent_kafka import TopicCollection
 

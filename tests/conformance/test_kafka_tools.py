@@ -153,14 +153,31 @@ def test_the_versions_are_those_of_one_kafka_release(broker: Broker) -> None:
 def test_kafka_reads_our_segments_and_finds_them_sane(broker: Broker, topic: str) -> None:
     create(broker, topic)
     write(broker, topic, [f"line {i}" for i in range(50)])
-    folder = broker.data / f"{topic}-0"
-    dump = run(f"{TOOLS}.DumpLogSegments", "--files", folder / f"{0:020}.log", "--print-data-log", "--deep-iteration")
+    log = broker.data / f"{topic}-0" / f"{0:020}.log"
+    dump = run(f"{TOOLS}.DumpLogSegments", "--files", log, "--print-data-log", "--deep-iteration")
     assert "isvalid: true" in dump
     assert "isvalid: false" not in dump
     assert re.findall(r"payload: (line \d+)", dump) == [f"line {i}" for i in range(50)]
-    for index in ("index", "timeindex"):
-        checked = run(f"{TOOLS}.DumpLogSegments", "--files", folder / f"{0:020}.{index}", "--index-sanity-check")
-        assert "passed sanity check" in checked
+
+
+def test_kafka_finds_our_indexes_sane(broker: Broker, topic: str) -> None:
+    run(TOPICS, *on(broker), "--create", "--topic", topic, "--config", "segment.bytes=1048576")
+    sizes = ["--num-records", "3000", "--record-size", "1000", "--throughput", "-1"]
+    properties = ["--command-property", f"bootstrap.servers={broker.address}", "batch.size=10000"]
+    run(f"{TOOLS}.ProducerPerformance", "--topic", topic, *sizes, *properties)
+    folder = broker.data / f"{topic}-0"
+    rolled = sorted(folder.glob("*.log"))[:-1]
+    assert len(rolled) >= 2
+    for segment in rolled:
+        for suffix in (".index", ".timeindex"):
+            index = segment.with_suffix(suffix)
+            checked = run(f"{TOOLS}.DumpLogSegments", "--files", index, "--index-sanity-check")
+            assert "passed sanity check" in checked
+        entries = run(f"{TOOLS}.DumpLogSegments", "--files", segment.with_suffix(".index"))
+        assert len(re.findall(r"offset: \d+ position: \d+", entries)) > 20
+        assert "Mismatches" not in entries + run(
+            f"{TOOLS}.DumpLogSegments", "--files", segment.with_suffix(".timeindex")
+        )
 
 
 def _events(out: str) -> dict[str, list[dict[str, object]]]:
