@@ -128,6 +128,8 @@ def read(
             topic_defaults[name] = _topic_default(name, as_text(value), check_topic_default)
     config = BrokerConfig(**values, topic_defaults=topic_defaults)
     config.listener_list()
+    if config.metrics_listener:
+        host_and_port(config.metrics_listener, "metrics.listener")
     return config
 
 
@@ -173,15 +175,22 @@ def _addresses(text: str, setting_name: str) -> dict[str, tuple[str, int]]:
     addresses: dict[str, tuple[str, int]] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, separator, address = entry.partition("://")
-        host, colon, port = address.rpartition(":")
-        if not separator or not colon or not name or not port.isdigit() or int(port) > 65535:
+        if not separator or not name:
             raise BadConfig(f"{setting_name}: {entry!r} is not NAME://HOST:PORT")
         if name.upper() in addresses:
             raise BadConfig(f"{setting_name}: {name} is there twice")
-        addresses[name.upper()] = (host.strip("[]"), int(port))
+        addresses[name.upper()] = host_and_port(address, setting_name)
     if not addresses:
         raise BadConfig(f"{setting_name} is empty")
     return addresses
+
+
+def host_and_port(address: str, setting_name: str) -> tuple[str, int]:
+    """Of HOST:PORT or [HOST]:PORT."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise BadConfig(f"{setting_name}: {address!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 def _check_protocols(text: str, bound: Mapping[str, object]) -> None:
