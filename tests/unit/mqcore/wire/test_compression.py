@@ -25,13 +25,8 @@ MEBIBYTE = 1 << 20
 COMPRESSING = [GZIP, SNAPPY, LZ4, ZSTD]
 
 NOISE = random.Random(1).randbytes(100_000)
-SAMPLES = {
-    "nothing": b"",
-    "a byte": b"x",
-    "text": b"sold out " * 30_000,
-    "noise": NOISE,
-    "both": NOISE + bytes(200_000),
-}
+TEXT = b"sold out " * 30_000
+SAMPLES = {"nothing": b"", "a byte": b"x", "text": TEXT, "noise": NOISE, "both": NOISE + bytes(200_000)}
 
 
 @pytest.mark.parametrize("data", SAMPLES.values(), ids=SAMPLES)
@@ -60,11 +55,9 @@ def test_snappy_without_framing_is_read_too(data: bytes) -> None:
 @pytest.mark.parametrize("size", [lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB])
 @pytest.mark.parametrize("checked", [True, False])
 def test_any_lz4_frame_is_read(linked: bool, size: int, checked: bool) -> None:
-    data = TEXT
-    frame = lz4.frame.compress(
-        data, block_linked=linked, block_size=size, content_checksum=checked, block_checksum=checked
-    )
-    assert decompress(LZ4, frame, len(data)) == data
+    checks = {"content_checksum": checked, "block_checksum": checked}
+    frame = lz4.frame.compress(TEXT, block_linked=linked, block_size=size, **checks)
+    assert decompress(LZ4, frame, len(TEXT)) == TEXT
 
 
 def test_lz4_blocks_are_independent_as_java_demands() -> None:
