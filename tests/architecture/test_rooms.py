@@ -42,7 +42,7 @@ def copy_of_the_tree(target: Path) -> Path:
         ("mqcore/groups/__init__.py", "import mqcore.controller", "The rooms of mqcore"),
         ("mqcore/newcomer.py", '"""A module without a room."""', "The rooms of mqcore"),
         ("mqcore/clock.py", "import seckill", "The broker knows nothing"),
-        ("mqcore/apis/__init__.py", "import kafka.protocol", "One adapter alone"),
+        ("mqcore/apis/__init__.py", "import kafka.protocol", "The broker imports no"),
     ],
 )
 def test_an_uphill_import_breaks_its_contract(tmp_path: Path, module: str, extra: str, contract: str) -> None:

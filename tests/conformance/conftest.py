@@ -14,9 +14,6 @@ from seckill.stack.broker import BrokerProcess
 
 _numbers = itertools.count(1)
 
-# Quick enough for tests; everything else as shipped.
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -42,7 +39,7 @@ def make_broker(folder: Path, settings: dict[str, str]) -> BrokerProcess:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """The broker that all journeys share; each uses topics and groups of its own."""
-    with make_broker(tmp_path_factory.mktemp("broker"), SETTINGS) as shared:
+    with make_broker(tmp_path_factory.mktemp("broker"), {}) as shared:
         yield shared
         assert not shared.ended_by_itself(), shared.log[-4000:]
 
@@ -54,7 +51,7 @@ def new_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
 
     def make(**settings: str) -> BrokerProcess:
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        made.append(make_broker(tmp_path / f"broker-{len(made)}", {**SETTINGS, **named}))
+        made.append(make_broker(tmp_path / f"broker-{len(made)}", named))
         return made[-1]
 
     yield make

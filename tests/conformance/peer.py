@@ -47,11 +47,10 @@ class ApacheKafka(BrokerProcess):
 
     def _format(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        number = self.settings.get("node.id", "1")
         settings = {
             "process.roles": "broker,controller",
-            "node.id": number,
-            "controller.quorum.voters": f"{number}@127.0.0.1:{self._controller_port}",
+            "node.id": "0",
+            "controller.quorum.voters": f"0@127.0.0.1:{self._controller_port}",
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data),
@@ -62,6 +61,7 @@ class ApacheKafka(BrokerProcess):
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
             **self.settings,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

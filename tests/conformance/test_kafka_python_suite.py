@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
@@ -119,11 +118,7 @@ def compare(found: dict[str, str], expected: set[str]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(MINUTES * 60 + 300)
-def test_kafka_pythons_own_suite_passes_but_for_the_findings(
-    new_broker: Callable[..., BrokerProcess], tmp_path: Path
-) -> None:
-    # What the suite takes for granted of the brokers it starts itself: number 0, and sessions of three seconds.
-    broker = new_broker(node_id="0", group_min_session_timeout_ms="1000").start()
+def test_kafka_pythons_own_suite_passes_but_for_the_findings(broker: BrokerProcess, tmp_path: Path) -> None:
     found = run_suite(broker, tmp_path)
     counts = {outcome: list(found.values()).count(outcome) for outcome in ("passed", "failed", "skipped")}
     assert counts["passed"] > 50, counts
