@@ -8,9 +8,11 @@ from __future__ import annotations
 from mqcore.log.config import LogConfig
 from mqcore.wire.batches import CONTROL, DELETE_HORIZON, HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
 from mqcore.wire.errors import ErrorCode, Refusal
-from mqcore.wire.records import read_records
+from mqcore.wire.records import iterate_records
 
 LAST_CODEC = 4  # zstd
+MOST_EXPANSION = 10  # decompressed, times max.message.bytes
+MOST_RECORDS_READ = 100_000  # 0.2 s of everybody's time
 NO_TIMESTAMP = -1
 
 
@@ -44,7 +46,7 @@ def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | 
         if early or header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
             return Refusal(ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} is too far from now")
     if config.compact:
-        return _keyed(batch, header)
+        return _keyed(batch, header, config)
     return header
 
 
@@ -56,9 +58,13 @@ def _wrong(header: BatchHeader) -> str | None:
     return None
 
 
-def _keyed(batch: memoryview, header: BatchHeader) -> BatchHeader | Refusal:
+def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig) -> BatchHeader | Refusal:
+    if header.records_count > MOST_RECORDS_READ:
+        message = f"{header.records_count} records in one batch of a compacted topic, at most {MOST_RECORDS_READ}"
+        return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
     try:
-        if any(record.key is None for record in read_records(batch, header)):
+        records = iterate_records(batch, header, limit_bytes=MOST_EXPANSION * config.max_message_bytes)
+        if any(record.key is None for record in records):
             return Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
     except BadBatch as bad:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))

@@ -1,0 +1,131 @@
+"""What the tests of partitions share: batches as producers send them, a disk that can fail, syncs that end when told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from mqcore.disk.memory import MemoryDisk
+from mqcore.disk.port import Disk
+from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.log.config import LogConfig
+from mqcore.log.errors import LogFailed
+from mqcore.log.log import Log
+from mqcore.partitions.partition import Appended, Fetched, Partition
+from mqcore.partitions.producers import Producers
+from mqcore.wire.batches import BatchHeader, read_header, read_headers
+from mqcore.wire.errors import Refusal
+from mqcore.wire.records import Record, build_batch
+
+NAME = TopicPartition("orders", 0)
+TOPIC_ID = UUID(int=7)
+NOW_MS = 1_700_000_000_000
+
+
+def batch(
+    *values: bytes | None,
+    key: bytes | None = b"k",
+    producer: int = -1,
+    epoch: int = 0,
+    sequence: int = 0,
+    codec: int = 0,
+    timestamp: int = NOW_MS,
+) -> memoryview:
+    """As a client sends it: base offset 0, no leader epoch."""
+    records = [Record(index, timestamp, key, value) for index, value in enumerate(values or (b"v",))]
+    idempotent = producer >= 0
+    return memoryview(
+        build_batch(
+            records,
+            codec=codec,
+            producer_id=producer,
+            producer_epoch=epoch if idempotent else -1,
+            base_sequence=sequence if idempotent else -1,
+        )
+    )
+
+
+def header(producer: int, epoch: int, sequence: int, count: int = 1, offset: int = 0) -> BatchHeader:
+    """Of an idempotent batch of `count` records, placed at `offset`."""
+    return BatchHeader(offset, 100, 0, 2, 0, 0, count - 1, 5, 5, producer, epoch, sequence, count)
+
+
+class Stage:
+    """One partition on a disk in memory; a sync is done when `sync` is called, as by the flusher."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None, disk: Disk | None = None) -> None:
+        self.disk = disk or MemoryDisk()
+        self.settings = dict(settings or {})
+        self.requested: list[Partition] = []
+        self.partition = self.open()
+
+    def open(self, *, clean: bool = False) -> Partition:
+        producers = Producers()
+        log = Log.open(
+            self.disk,
+            str(NAME),
+            LogConfig.from_settings(self.settings),
+            now_ms=NOW_MS,
+            clean=clean,
+            recovery_point=0,
+            observer=producers,
+        )
+        self.partition = Partition(NAME, TOPIC_ID, log, producers, LeaderEpoch(3), self.requested.append)
+        return self.partition
+
+    def sync(self) -> None:
+        """What the flusher does with what it was asked for."""
+        while self.requested:
+            partition = self.requested.pop()
+            try:
+                partition.log.sync()
+            except LogFailed as fault:
+                partition.go_offline(str(fault))
+            else:
+                partition.synced()
+
+    def append(self, data: memoryview | None = None, now_ms: int = NOW_MS) -> Appended | Refusal:
+        return self.partition.append(batch() if data is None else data, now_ms)
+
+    def fetch(self, offset: int, max_bytes: int = 1 << 20) -> list[int]:
+        """The base offsets of the batches a consumer gets."""
+        return [found.base_offset for found in self.headers(offset, max_bytes)]
+
+    def headers(self, offset: int, max_bytes: int = 1 << 20) -> list[BatchHeader]:
+        fetched = self.partition.fetch(offset, max_bytes, at_least_one=True, committed_only=False)
+        assert isinstance(fetched, Fetched), fetched
+        return [found for _, found in read_headers(fetched.records.read())] if fetched.records else []
+
+
+def refused(outcome: object) -> str:
+    """The name of the error; an assertion if it is no refusal."""
+    assert isinstance(outcome, Refusal), outcome
+    return outcome.error.name
+
+
+def placed(outcome: object) -> tuple[int, int]:
+    """(base offset, end) of an append that was granted."""
+    assert isinstance(outcome, Appended), outcome
+    return outcome.base_offset, outcome.end
+
+
+def listen(told: list[Exception | None]) -> Callable[[Exception | None], None]:
+    return told.append
+
+
+def changed(data: Sequence[int] | memoryview, at: int, value: int) -> memoryview:
+    """The batch with one byte changed (its CRC is wrong then)."""
+    copy = bytearray(data)
+    copy[at] = value
+    return memoryview(copy)
+
+
+def resealed(data: memoryview) -> memoryview:
+    """The batch with the CRC that fits what is in it now."""
+    import struct
+
+    from crc32c import crc32c
+
+    struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    read_header(data)
+    return data

@@ -1,0 +1,121 @@
+"""Syncs on threads: grouped, one at a time for each log, never repeated after a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mqcore.disk.memory import MemoryDisk
+from mqcore.identity import Offset
+from mqcore.metrics import Cell
+from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.partition import Partition
+from tests.unit.mqcore.partitions.stage import Stage, placed
+
+DURABLE = {"flush.messages": "1"}
+
+
+def run(test: Callable[[Flusher, list[Exception], Cell], Awaitable[None]]) -> None:
+    async def main() -> None:
+        failed: list[Exception] = []
+        syncs = Cell()
+        flusher = Flusher(failed.append, syncs)
+        try:
+            await asyncio.wait_for(test(flusher, failed, syncs), 10)
+        finally:
+            flusher.close()
+
+    asyncio.run(main())
+
+
+def hosted(flusher: Flusher, disk: MemoryDisk | None = None) -> tuple[Stage, Partition]:
+    stage = Stage(DURABLE, disk)
+    stage.partition._request_sync = flusher.request
+    return stage, stage.partition
+
+
+async def committed(partition: Partition, end: int) -> Exception | None:
+    done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    partition.when_committed(Offset(end), done.set_result)
+    return await done
+
+
+def test_appends_of_one_moment_share_one_sync() -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        stage, partition = hosted(flusher)
+        for _ in range(50):
+            stage.append()
+        assert await committed(partition, 50) is None
+        assert syncs.value == 1 and not failed
+
+    run(test)
+
+
+def test_what_comes_during_a_sync_waits_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        stage, partition = hosted(flusher)
+        began, go_on, real = threading.Event(), threading.Event(), partition.log.sync
+
+        def slow() -> int:
+            reached = real()
+            began.set()
+            assert go_on.wait(5)
+            return reached
+
+        monkeypatch.setattr(partition.log, "sync", slow)
+        stage.append()
+        await asyncio.get_running_loop().run_in_executor(None, began.wait, 5)
+        _, end = placed(stage.append())
+        assert partition.high_watermark == 0
+        go_on.set()
+        assert await committed(partition, end) is None
+        assert syncs.value == 2
+
+    run(test)
+
+
+def test_a_fault_tells_who_waits_and_the_owner_of_the_folder() -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        disk = MemoryDisk()
+        stage, partition = hosted(flusher, disk)
+        disk.fail("sync", errno.EIO)
+        stage.append()
+        assert isinstance(await committed(partition, 1), OSError)
+        assert partition.offline is not None and len(failed) == 1
+        flusher.request(partition)
+        await asyncio.sleep(0)
+
+    run(test)
+
+
+def test_a_deleted_partition_is_synced_for_nothing_and_forgotten() -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        disk = MemoryDisk()
+        stage, partition = hosted(flusher, disk)
+        stage.append()
+        flusher.request(partition)
+        partition.go_offline("deleted")
+        disk.remove("orders-0")
+        while not syncs.value:
+            await asyncio.sleep(0)
+        assert not failed
+        assert partition not in flusher._under_way and partition not in flusher._again
+
+    run(test)
+
+
+def test_requests_after_the_end_are_for_nothing() -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        stage, _ = hosted(flusher)
+        stage.append()
+        flusher.close()
+        stage.append()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not failed
+
+    run(test)

@@ -1,0 +1,111 @@
+"""What a client's batch must be like. Each row is one way of being wrong, and the error the client gets."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from mqcore.log.config import LogConfig
+from mqcore.partitions import validation
+from mqcore.partitions.validation import examine
+from mqcore.wire.batches import BatchHeader
+from tests.unit.mqcore.partitions.stage import NOW_MS, batch, changed, refused, resealed
+
+PLAIN = LogConfig()
+
+
+def _set(form: str, at: int, value: int) -> memoryview:
+    data = batch(b"a", b"b")
+    struct.pack_into(form, data, at, value)
+    return resealed(data)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_sound_batch_of_every_codec_passes_unopened(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "iterate_records", _never)
+    header = examine(batch(b"a", b"b", codec=codec), PLAIN, NOW_MS)
+    assert isinstance(header, BatchHeader) and header.records_count == 2 and header.codec == codec
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("the broker looked into a batch that it has no business with")
+
+
+@pytest.mark.parametrize(
+    ("error", "make"),
+    [
+        ("CORRUPT_MESSAGE", lambda: memoryview(b"")),
+        ("CORRUPT_MESSAGE", lambda: batch()[:60]),
+        ("CORRUPT_MESSAGE", lambda: batch()[:-1]),
+        ("CORRUPT_MESSAGE", lambda: changed(batch(), 65, 0xFF)),  # a bit of a record
+        ("CORRUPT_MESSAGE", lambda: changed(batch(), 17, 0)),  # of the CRC
+        ("CORRUPT_MESSAGE", lambda: changed(batch(), 16, 3)),  # a format nobody knows
+        ("UNSUPPORTED_FOR_MESSAGE_FORMAT", lambda: changed(batch(), 16, 0)),
+        ("UNSUPPORTED_FOR_MESSAGE_FORMAT", lambda: changed(batch(), 16, 1)),
+        ("INVALID_RECORD", lambda: memoryview(bytes(batch()) + bytes(batch()))),  # two batches
+        ("INVALID_RECORD", lambda: _set(">h", 21, 0x20)),  # control
+        ("INVALID_RECORD", lambda: _set(">h", 21, 0x40)),  # delete horizon
+        ("INVALID_RECORD", lambda: _set(">i", 57, 0)),  # no records
+        ("INVALID_RECORD", lambda: _set(">i", 57, -1)),
+        ("INVALID_RECORD", lambda: _set(">i", 57, 3)),  # more than its offsets
+        ("INVALID_RECORD", lambda: _set(">i", 23, 2**31 - 1)),  # offsets for two thousand million records
+        ("UNSUPPORTED_COMPRESSION_TYPE", lambda: _set(">h", 21, 5)),
+        ("INVALID_TXN_STATE", lambda: _set(">h", 21, 0x10)),
+        ("CORRUPT_MESSAGE", lambda: _length(-1)),
+        ("CORRUPT_MESSAGE", lambda: _length(48)),
+        ("CORRUPT_MESSAGE", lambda: _length(2**31 - 1)),
+    ],
+)
+def test_a_bad_batch_is_refused_with_its_error(error: str, make: Callable[[], memoryview]) -> None:
+    assert refused(examine(make(), PLAIN, NOW_MS)) == error
+
+
+def _length(length: int) -> memoryview:
+    data = batch()
+    struct.pack_into(">i", data, 8, length)
+    return data
+
+
+def test_max_message_bytes_is_the_size_of_the_whole_batch() -> None:
+    data = batch(b"x" * 300)
+    assert isinstance(examine(data, LogConfig(max_message_bytes=len(data)), NOW_MS), BatchHeader)
+    assert refused(examine(data, LogConfig(max_message_bytes=len(data) - 1), NOW_MS)) == "MESSAGE_TOO_LARGE"
+
+
+def test_timestamps_too_far_from_now_are_refused_unless_the_broker_sets_them() -> None:
+    config = LogConfig(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
+    assert isinstance(examine(batch(timestamp=NOW_MS - 1000), config, NOW_MS), BatchHeader)
+    assert isinstance(examine(batch(timestamp=NOW_MS + 500), config, NOW_MS), BatchHeader)
+    assert refused(examine(batch(timestamp=NOW_MS - 1001), config, NOW_MS)) == "INVALID_TIMESTAMP"
+    assert refused(examine(batch(timestamp=NOW_MS + 501), config, NOW_MS)) == "INVALID_TIMESTAMP"
+    append_time = LogConfig(message_timestamp_before_max_ms=1000, message_timestamp_type="LogAppendTime")
+    assert isinstance(examine(batch(timestamp=0), append_time, NOW_MS), BatchHeader)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_compacted_topic_takes_no_record_without_a_key(codec: int) -> None:
+    config = LogConfig.from_settings({"cleanup.policy": "compact"})
+    assert isinstance(examine(batch(b"a", None, codec=codec), config, NOW_MS), BatchHeader)  # a tombstone has a key
+    assert refused(examine(batch(b"a", key=None, codec=codec), config, NOW_MS)) == "INVALID_RECORD"
+
+
+def test_records_that_cannot_be_read_are_refused_where_they_must_be() -> None:
+    config = LogConfig.from_settings({"cleanup.policy": "compact"})
+    data = batch(b"a" * 100, codec=1)
+    data[70:90] = bytes(20)
+    assert refused(examine(resealed(data), config, NOW_MS)) == "CORRUPT_MESSAGE"
+    assert isinstance(examine(data, PLAIN, NOW_MS), BatchHeader)  # elsewhere they are the readers' business
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_decompression_bomb_is_refused_on_a_compacted_topic_and_never_opened_elsewhere(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = LogConfig.from_settings({"cleanup.policy": "compact"})
+    bomb = batch(bytes(12 << 20), codec=codec)
+    assert refused(examine(bomb, config, NOW_MS)) == "CORRUPT_MESSAGE"
+    monkeypatch.setattr(validation, "iterate_records", _never)
+    large = LogConfig.from_settings({"max.message.bytes": "100000000"})
+    assert isinstance(examine(bomb, large, NOW_MS), BatchHeader)
