@@ -97,12 +97,17 @@ class Compactor:
             if self._covered > self._range.first_dirty:
                 yield from self._read_producers(originals)
                 yield from self._clean([segment for segment in originals if segment.base_offset < self._covered])
-        except (CorruptLog, FileNotFoundError):
-            if self._is_in_place(originals):
+        except (CorruptLog, OSError) as fault:
+            self._drop_what_was_written()
+            taken_away = isinstance(fault, CorruptLog | FileNotFoundError) and not self._is_in_place(originals)
+            if not taken_away:
                 raise
-        finally:
-            if self._beside is not None:
-                self._disk.remove(self._beside)
+
+    def _drop_what_was_written(self) -> None:
+        """A full disk needs the space. (Steps that are never resumed leave the file to the next run or start.)"""
+        if self._beside is not None:
+            self._disk.remove(self._beside)
+            self._beside = None
 
     def _clean(self, originals: Sequence[Segment]) -> Iterator[File | None]:
         rules = Rules(self._latest, self._now_ms, self._log.config.delete_retention_ms)
@@ -111,6 +116,7 @@ class Compactor:
                 return  # truncated or deleted meanwhile: the next run sees what is left
             cleaned = yield from self._rewrite(group, rules)
             if not self._is_in_place(group):
+                self._drop_what_was_written()
                 return
             self._swap(group, cleaned)
             yield None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from itertools import pairwise
 from typing import Final
 
@@ -41,20 +41,10 @@ class OffsetIndex:
         self._offsets.append(relative_offset)
         self._positions.append(position)
 
-    def floor(self, relative_offset: int) -> int:
-        """Position of the last indexed batch that ends at or below the offset; 0 if there is none."""
+    def floor(self, relative_offset: int) -> tuple[int, int]:
+        """(last offset, position) of the last indexed batch that ends at or below the offset, or (-1, 0)."""
         above = bisect_right(self._offsets, relative_offset)
-        return self._positions[above - 1] if above else 0
-
-    def floor_position(self, position: int) -> int:
-        """Position of the last indexed batch that begins at or below `position`; 0 if there is none."""
-        above = bisect_right(self._positions, position)
-        return self._positions[above - 1] if above else 0
-
-    def cut(self, position: int) -> None:
-        """Forget batches that begin at or behind `position`."""
-        keep = bisect_left(self._positions, position)
-        del self._offsets[keep:], self._positions[keep:]
+        return (self._offsets[above - 1], self._positions[above - 1]) if above else (-1, 0)
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._offsets, self._positions, strict=True))
@@ -113,11 +103,6 @@ class TimeIndex:
         """A relative offset at or below the first record that is not older than `timestamp`."""
         above = bisect_right(self._timestamps, timestamp)
         return self._offsets[above - 1] if above else 0
-
-    def cut(self, relative_offset: int) -> None:
-        """Forget batches whose last offset is at or above it."""
-        keep = bisect_left(self._offsets, relative_offset)
-        del self._offsets[keep:], self._timestamps[keep:]
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._timestamps, self._offsets, strict=True))

@@ -94,9 +94,8 @@ def _load_clean(
     disk: Disk, directory: str, items: list[Segment], observer: BatchObserver, recovery: Recovery
 ) -> Loaded:
     active = items[-1]
-    end_offset, last_epoch = active.base_offset, -1
-    for _, header in active.headers(active.index.floor_position(active.size)):
-        end_offset, last_epoch = header.next_offset, header.leader_epoch
+    last = active.last_header()
+    end_offset, last_epoch = (active.base_offset, -1) if last is None else (last.next_offset, last.leader_epoch)
     start = restore_newest(disk, directory, observer, end_offset)
     replay(items, observer, items[0].base_offset if start is None else start, recovery)
     epochs = _read_epochs(disk, directory)
@@ -119,10 +118,8 @@ def replay(items: list[Segment], observer: BatchObserver, start: int, recovery: 
 
 
 def _last_epoch(segment: Segment) -> int:
-    epoch = -1
-    for _, header in segment.headers(segment.index.floor_position(segment.size)):
-        epoch = header.leader_epoch
-    return epoch
+    last = segment.last_header()
+    return -1 if last is None else last.leader_epoch
 
 
 def _read_epochs(disk: Disk, directory: str) -> list[EpochStart] | None:

@@ -22,6 +22,7 @@ TIME_INDEX: Final = ".timeindex"
 SUFFIXES: Final = (LOG, INDEX, TIME_INDEX)
 NO_TIMESTAMP: Final = -1
 
+_MOST_RELATIVE: Final = 2**31 - 1
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _STEP: Final = 4096
 _WALK_STEP: Final = 64 << 10
@@ -111,7 +112,7 @@ class Segment:
 
     def locate(self, offset: int) -> int:
         """Position of the first batch that ends at or above `offset`; the size of the file if there is none."""
-        position = self.index.floor(offset - self.base_offset)
+        indexed, position = self.index.floor(offset - self.base_offset)
         file, size = self.file, self._size
         while position < size:
             chunk = file.read(position, min(_STEP, size - position))
@@ -121,6 +122,11 @@ class Segment:
             while at <= last:
                 span: tuple[int, int, int] = _SPAN.unpack_from(chunk, at)
                 base_offset, length, delta = span
+                if indexed >= 0:
+                    if base_offset + delta != self.base_offset + indexed:
+                        self.rebuild_indexes()  # it is the index of some other log
+                        return self.locate(offset)
+                    indexed = -1
                 if length < MINIMUM_LENGTH or delta < 0:
                     raise self.corrupt(position + at, "not a batch")
                 missing = offset - base_offset - delta
@@ -147,6 +153,24 @@ class Segment:
                 raise self.corrupt(position, str(error)) from error
             yield position, header
             position += header.length + LENGTH_OVERHEAD
+
+    def last_header(self) -> BatchHeader | None:
+        """Of the last batch, from the last index entry on."""
+        indexed, position = self.index.floor(_MOST_RELATIVE)
+        if indexed >= 0 and not self.is_indexed_rightly(indexed, position):
+            self.rebuild_indexes()
+            _, position = self.index.floor(_MOST_RELATIVE)
+        found = None
+        for _, found in self.headers(position):
+            pass
+        return found
+
+    def is_indexed_rightly(self, relative_offset: int, position: int) -> bool:
+        """Does the batch at `position` end where an index entry says?"""
+        try:
+            return self.header_at(position).last_offset == self.base_offset + relative_offset
+        except CorruptLog:
+            return False
 
     def header_at(self, position: int) -> BatchHeader:
         try:
