@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from mqcore.apis.services import Services
-from mqcore.controller.image import TopicImage
+from mqcore.controller.image import METADATA_TOPIC, TopicImage
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
@@ -20,12 +20,12 @@ def find_topic(services: Services, name: str | None, topic_id: UUID | None) -> T
 
 
 def find_partition(services: Services, name: str | None, topic_id: UUID | None, index: int) -> Partition | ErrorCode:
-    """The partition this broker leads, or why there is none."""
+    """The partition this broker leads, or why there is none. The metadata log is nobody's to read or write."""
     if name is not None:
         found = services.partitions.get(name, index)
     else:
         found = services.partitions.by_id(topic_id, index) if topic_id is not None else None
-    if found is not None:
+    if found is not None and found.topic != METADATA_TOPIC:
         return found
     topic = find_topic(services, name, topic_id)
     if isinstance(topic, ErrorCode):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.apis.lookup import find_partition
+from mqcore.controller.image import INTERNAL_TOPICS
 from mqcore.identity import Offset
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode, Refusal
@@ -46,6 +47,8 @@ def handle(request: ProduceRequest, call: Call) -> Answer | Later | None:
         results: list[ProducedPartition] = []
         for at, (index, records) in enumerate(partitions):
             found = find_partition(services, name, topic_id, index) if refusal is None else refusal
+            if isinstance(found, Partition) and found.topic in INTERNAL_TOPICS:
+                found = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "only the broker writes to this topic")
             if isinstance(found, Partition):
                 appended = found.append(records, now_ms)
                 if not isinstance(appended, Refusal):
