@@ -10,6 +10,7 @@ import asyncio
 import logging
 import resource
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID, uuid4
 
 from mqcore import housekeeping, meta
@@ -27,8 +28,10 @@ from mqcore.controller.facts import (
     ResourceType,
     TopicRemoved,
 )
+from mqcore.controller.image import METADATA_TOPIC
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.observer import MetadataObserver
+from mqcore.controller.settings import DEFAULT_RESOURCE
 from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.partition_journal import PartitionJournal
@@ -48,7 +51,7 @@ from mqcore.wire.errors import ErrorCode, Refusal
 
 log = logging.getLogger(__name__)
 
-METADATA = TopicPartition("__cluster_metadata", 0)
+METADATA = TopicPartition(METADATA_TOPIC, 0)
 METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")  # Kafka's well-known id of this topic
 METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": "8388608"}
 OFFSETS = "__consumer_offsets"
@@ -157,7 +160,7 @@ class Broker:
 
     def _open_partitions(self) -> None:
         image = self.observer.image
-        self._settings.change_broker_defaults(image.configs(ResourceType.BROKER, ""))
+        self._take_broker_defaults()
         for topic in list(image.topics.values()):
             for partition in topic.partitions:
                 self._host(TopicPartition(topic.name, partition.index), topic.id, partition.leader_epoch)
@@ -179,8 +182,8 @@ class Broker:
                     partition.lead(image.topics_by_id[fact.topic_id].partitions[fact.index].leader_epoch)
             case ConfigChanged(ResourceType.TOPIC, topic):
                 self._reconfigure(lambda partition: partition.topic == topic)
-            case ConfigChanged(ResourceType.BROKER, ""):
-                self._settings.change_broker_defaults(image.configs(ResourceType.BROKER, ""))
+            case ConfigChanged(ResourceType.BROKER, broker) if broker in (DEFAULT_RESOURCE, str(self.config.node_id)):
+                self._take_broker_defaults()
                 self._reconfigure(lambda partition: True)
             case _:
                 pass
@@ -199,6 +202,11 @@ class Broker:
             self.partitions.remove(partition.name)
         if gone:
             self.groups.topic_deleted(gone[0].topic)
+
+    def _take_broker_defaults(self) -> None:
+        """What was changed at run time for this broker comes before what was changed for all."""
+        of = partial(self.observer.image.configs, ResourceType.BROKER)
+        self._settings.change_broker_defaults({**of(DEFAULT_RESOURCE), **of(str(self.config.node_id))})
 
     def _reconfigure(self, concerned: Callable[[Partition], bool]) -> None:
         for partition in self.partitions:
