@@ -1,0 +1,19 @@
+"""What a client hears when the metadata log cannot take what it asked for."""
+
+from __future__ import annotations
+
+from mqcore.wire.errors import ErrorCode
+from tests.unit.mqcore.apis.stack import Stack
+
+
+def test_a_metadata_log_that_is_gone_refuses_every_entry_and_changes_nothing(stack: Stack) -> None:
+    stack.create("orders")
+    stack.services.observer.partition.go_offline("the disk is gone")
+    topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("a", "b")]
+    assert [made.error_code for made in stack.ask(19, 7, topics=topics).topics] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    (gone,) = stack.ask(20, 6, topics=[{"name": "orders", "topic_id": None}]).responses
+    assert gone.error_code == ErrorCode.KAFKA_STORAGE_ERROR and "the disk is gone" in gone.error_message
+    resources = [{"resource_type": 2, "resource_name": "orders", "configs": [{"name": "flush.ms", "value": "5"}]}]
+    (kept,) = stack.ask(33, 2, resources=resources).responses
+    assert kept.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert set(stack.services.image.topics) == {"orders"}
