@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqcore.controller.commands import (
-    AlterConfigs,
     ControllerAnswer,
     ControllerCommand,
-    CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    MorePartitions,
-    NewTopic,
     ProducerIdBlock,
     ReserveProducerIds,
 )
-from mqcore.controller.facts import MetadataFact, ResourceType
+from mqcore.controller.facts import MetadataFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.records import decode, encode
@@ -28,64 +22,17 @@ from mqcore.coordination.decision import Tick, Ticket
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.runner import Runner
 from mqcore.identity import BrokerId
-from tests.unit.mqcore.controller.cast import TICKET, Cluster, check_broker, edits
+from tests.unit.mqcore.controller.cast import TICKET, Cluster, check_broker
+from tests.unit.mqcore.controller.wishes import Wish, seen, wishes
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
-
-Step = Callable[[Cluster], ControllerCommand | int]
-
-names = st.sampled_from(["a", "b", "a.b", "a_b", "c", "__consumer_offsets", "no name"])
-small = st.integers(-2, 4)
-changes = st.tuples(
-    st.sampled_from(["retention.ms", "cleanup.policy", "log.retention.ms", "nope"]),
-    st.integers(-1, 4),
-    st.sampled_from([None, "1", "compact", "delete", "x"]),
-)
-resources = st.builds(
-    lambda kind, name, change, replace: edits(name, *change, kind=kind, replace_all=replace),
-    st.sampled_from([ResourceType.TOPIC, ResourceType.BROKER, 99]),
-    names | st.sampled_from(["", "1", "2"]),
-    st.lists(changes, max_size=3),
-    st.booleans(),
-)
-
-
-def _create(wanted: list[tuple[str, int, int]], validate_only: bool, internal: bool) -> Step:
-    def step(cluster: Cluster) -> ControllerCommand:
-        topics = (NewTopic(name, cluster.new_id(), partitions, replicas) for name, partitions, replicas in wanted)
-        return CreateTopics(tuple(topics), validate_only, internal)
-
-    return step
-
-
-def _constant(command: ControllerCommand | int) -> Step:
-    return lambda cluster: command
-
-
-steps: st.SearchStrategy[Step] = st.one_of(
-    st.builds(_create, st.lists(st.tuples(names, small, small), max_size=3), st.booleans(), st.booleans()),
-    st.lists(names, max_size=3).map(lambda gone: _constant(DeleteTopics(tuple((name, None) for name in gone)))),
-    st.lists(st.builds(MorePartitions, names, small), max_size=3).map(
-        lambda topics: _constant(CreatePartitions(tuple(topics)))
-    ),
-    st.lists(resources, max_size=3).map(lambda changed: _constant(AlterConfigs(tuple(changed)))),
-    st.integers(1, 3).map(_constant),  # a broker starts
-)
-
-
-def seen(image: ClusterImage) -> object:
-    """All of an image that anybody can see."""
-    configs = {
-        (kind, name): dict(image.configs(kind, name)) for kind in ResourceType for name in image.configured(kind)
-    }
-    return image.topics, image.topics_by_id, image.brokers, configs, image.next_producer_id, image.version
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(steps, max_size=15))
-def test_whatever_is_asked_the_image_stays_whole_and_the_journal_makes_it_again(asked: list[Step]) -> None:
+@given(st.lists(wishes, max_size=15))
+def test_whatever_is_asked_the_image_stays_whole_and_the_journal_makes_it_again(asked: list[Wish]) -> None:
     cluster = Cluster(brokers=2)
-    for step in asked:
-        command = step(cluster)
+    for wish in asked:
+        command = wish(cluster.new_id)
         if isinstance(command, int):
             cluster.register(command)
         else:
