@@ -35,7 +35,7 @@ def encode(version: int, answer: Answer) -> list[Piece]:
 
 
 def handle(request: FetchRequest, call: Call) -> Answer | Later:
-    if request.session_id != 0:
+    if request.session_epoch > 0:  # 0 asks for a session and −1 for none: both name all they want, whatever the id
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
     reading = _Reading(request, call)
     if reading.collect() or request.max_wait_ms <= 0 or not reading.partitions:
