@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve(self._view[start + 4 : stop])
         if self._start == self._end:
             self._start = self._end = 0
-        elif self._end == len(self._buffer):
+        else:
             self._make_room(4)
 
     def _serve(self, frame: memoryview) -> None:
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame_began_at is None:
             self._frame_began_at = time.monotonic()
         have = self._end - self._start
-        if self._start:
+        if self._start and self._start + whole > len(self._buffer):
             self._view[:have] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, have
         if have < len(self._buffer) or whole <= len(self._buffer):
@@ -278,6 +278,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self) -> None:
+        self._held = self._ending = True
         if self._transport is not None:
             self._transport.abort()
             self._outgoing.clear()
