@@ -46,7 +46,7 @@ class Family:
 
     def lines(self) -> Iterator[str]:
         for values, cell in self._cells.items():
-            yield f"{self.name}{_labels(self.labels, values)} {cell.value:g}"
+            yield f"{self.name}{_labels(self.labels, values)} {_number(cell.value)}"
 
 
 class Histogram(Family):
@@ -65,7 +65,7 @@ class Histogram(Family):
                 running += count
                 edge = "+Inf" if bound == float("inf") else f"{bound:g}"
                 yield f"{self.name}_bucket{_labels((*self.labels, 'le'), (*values, edge))} {running}"
-            yield f"{self.name}_sum{_labels(self.labels, values)} {cell.total:g}"
+            yield f"{self.name}_sum{_labels(self.labels, values)} {_number(cell.total)}"
             yield f"{self.name}_count{_labels(self.labels, values)} {running}"
 
 
@@ -80,7 +80,7 @@ class Observed(Family):
 
     def lines(self) -> Iterator[str]:
         for values, value in self._read():
-            yield f"{self.name}{_labels(self.labels, values)} {value:g}"
+            yield f"{self.name}{_labels(self.labels, values)} {_number(value)}"
 
 
 class Metrics:
@@ -118,6 +118,11 @@ class Metrics:
             lines += [f"# HELP {family.name} {family.meaning}", f"# TYPE {family.name} {family.kind}"]
             lines += family.lines()
         return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """All digits of a large counter: `g` would round it to six."""
+    return repr(int(value)) if value == int(value) else repr(value)
 
 
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:

@@ -11,9 +11,9 @@ from mqcore.log.config import TOPIC_SETTINGS, LogConfig, validate
 
 BY_SYNONYM = {setting.synonym: name for name, setting in TOPIC_SETTINGS.items() if setting.synonym}
 
-COARSER = {
-    "log.retention.hours": ("log.retention.ms", 3_600_000),
+COARSER = {  # finer ones first
     "log.retention.minutes": ("log.retention.ms", 60_000),
+    "log.retention.hours": ("log.retention.ms", 3_600_000),
     "log.roll.hours": ("log.roll.ms", 3_600_000),
     "log.roll.jitter.hours": ("log.roll.jitter.ms", 3_600_000),
 }
