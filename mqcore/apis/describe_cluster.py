@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
+from mqcore.apis.operations import EVERYTHING_WITH_THE_CLUSTER, NOT_ASKED
 from mqcore.wire.errors import ErrorCode
 
 API = Api(60, "DescribeCluster", 0, 2)
 
 BROKERS = 1
 CONTROLLERS = 2
-NOT_ASKED = -(2**31)
-EVERYTHING = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""Without access control all that one can do to a cluster: create, alter, describe, …"""
 
 
 def handle(request: Any, call: Call) -> Response:
@@ -32,7 +30,9 @@ def handle(request: Any, call: Call) -> Response:
         "cluster_id": services.cluster_id,
         "controller_id": services.config.node_id,
         "brokers": brokers,
-        "cluster_authorized_operations": EVERYTHING if request.include_cluster_authorized_operations else NOT_ASKED,
+        "cluster_authorized_operations": (
+            EVERYTHING_WITH_THE_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
     }
 
 

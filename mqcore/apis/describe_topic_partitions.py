@@ -9,6 +9,7 @@ from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition
+from mqcore.apis.operations import EVERYTHING_WITH_A_TOPIC
 from mqcore.apis.services import Services
 from mqcore.controller.image import PartitionImage, TopicImage
 from mqcore.controller.topics import wrong_name
@@ -18,8 +19,6 @@ from mqcore.wire.errors import ErrorCode
 API = Api(75, "DescribeTopicPartitions", 0, 0)
 
 MOST_PARTITIONS = 2000
-EVERYTHING = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Without access control all that one can do to a topic: read, write, create, delete, alter, describe, …"""
 
 
 def handle(request: Any, call: Call) -> Response:
@@ -60,7 +59,7 @@ def _describe(services: Services, topic: TopicImage, partitions: tuple[Partition
         "topic_id": topic.id,
         "is_internal": topic.internal,
         "partitions": [_partition(services, topic.name, partition) for partition in partitions],
-        "topic_authorized_operations": EVERYTHING,
+        "topic_authorized_operations": EVERYTHING_WITH_A_TOPIC,
     }
 
 

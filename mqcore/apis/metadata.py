@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
+from mqcore.apis.operations import EVERYTHING_WITH_A_TOPIC, EVERYTHING_WITH_THE_CLUSTER, NOT_ASKED
 from mqcore.apis.services import Services
 from mqcore.controller.commands import CreateTopics, NewTopic
 from mqcore.controller.image import INTERNAL_TOPICS, TopicImage
@@ -20,10 +21,12 @@ MOST_AUTO_CREATED = 100  # of one request; the rest has to ask again
 
 def handle(request: Any, call: Call) -> Response | Later:
     if (call.version == 0 and not request.topics) or request.topics is None:
-        return _response(call, [_describe(call.services, topic) for topic in call.services.image.topics.values()])
+        return _response(
+            request, call, [_describe(call.services, topic) for topic in call.services.image.topics.values()]
+        )
     missing = _to_create(request, call)
     if not missing:
-        return _response(call, [_named(call, wanted, {}) for wanted in request.topics])
+        return _response(request, call, [_named(call, wanted, {}) for wanted in request.topics])
     if "__consumer_offsets" in missing:
         call.services.ensure_offsets_topic(lambda error: _answer(request, call, {"__consumer_offsets": error}))
         return LATER
@@ -51,7 +54,7 @@ def _to_create(request: Any, call: Call) -> list[str]:
 
 
 def _answer(request: Any, call: Call, errors: dict[str, ErrorCode]) -> None:
-    call.answer(_response(call, [_named(call, wanted, errors) for wanted in request.topics]))
+    call.answer(_response(request, call, [_named(call, wanted, errors) for wanted in request.topics]))
 
 
 def _named(call: Call, wanted: Any, errors: dict[str, ErrorCode]) -> Response:
@@ -107,8 +110,12 @@ def _offline(services: Services, topic: str, index: int) -> tuple[int, ...]:
     return ()
 
 
-def _response(call: Call, topics: list[Response]) -> Response:
+def _response(request: Any, call: Call, topics: list[Response]) -> Response:
     services = call.services
+    if request.include_topic_authorized_operations:
+        allowed = {"topic_authorized_operations": EVERYTHING_WITH_A_TOPIC}
+        topics = [topic if topic.get("error_code") else {**topic, **allowed} for topic in topics]
+    of_cluster = EVERYTHING_WITH_THE_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
     brokers = []
     for broker in services.image.brokers.values():
         endpoint = services.endpoint(broker.broker, call.listener)
@@ -119,4 +126,5 @@ def _response(call: Call, topics: list[Response]) -> Response:
         "cluster_id": services.cluster_id,
         "controller_id": services.config.node_id,
         "topics": topics,
+        "cluster_authorized_operations": of_cluster,
     }
