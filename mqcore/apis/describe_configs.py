@@ -29,7 +29,9 @@ _BROKER_TYPES = {"bool": SettingType.BOOLEAN, "int": SettingType.LONG, "str": Se
 
 
 def handle(request: Any, call: Call) -> Response:
-    return {"results": [_result(call.services, request, resource) for resource in request.resources]}
+    # Each resource once, however often it was asked for: a small request must not make a huge answer.
+    resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    return {"results": [_result(call.services, request, resource) for resource in resources.values()]}
 
 
 def _result(services: Services, request: Any, resource: Any) -> Response:

@@ -12,13 +12,13 @@ API = Api(61, "DescribeProducers", 0, 0)
 
 
 def handle(request: Any, call: Call) -> Response:
+    wanted: dict[str, set[int]] = {}  # each once, however often it was asked for
+    for topic in request.topics:
+        wanted.setdefault(topic.name, set()).update(topic.partition_indexes)
     return {
         "topics": [
-            {
-                "name": topic.name,
-                "partitions": [_describe(call, topic.name, index) for index in topic.partition_indexes],
-            }
-            for topic in request.topics
+            {"name": name, "partitions": [_describe(call, name, index) for index in sorted(indexes)]}
+            for name, indexes in wanted.items()
         ]
     }
 

@@ -26,7 +26,7 @@ def handle(request: Any, call: Call) -> Response | Later:
         )
     missing = _to_create(request, call)
     if not missing:
-        return _response(request, call, [_named(call, wanted, {}) for wanted in request.topics])
+        return _described(request, call, {})
     if "__consumer_offsets" in missing:
         call.services.ensure_offsets_topic(lambda error: _answer(request, call, {"__consumer_offsets": error}))
         return LATER
@@ -54,7 +54,13 @@ def _to_create(request: Any, call: Call) -> list[str]:
 
 
 def _answer(request: Any, call: Call, errors: dict[str, ErrorCode]) -> None:
-    call.answer(_response(request, call, [_named(call, wanted, errors) for wanted in request.topics]))
+    call.answer(_described(request, call, errors))
+
+
+def _described(request: Any, call: Call, errors: dict[str, ErrorCode]) -> Response:
+    """Each topic once, however often it was asked for: a small request must not make a huge answer."""
+    wanted = {(topic.name, topic.topic_id): topic for topic in request.topics}
+    return _response(request, call, [_named(call, topic, errors) for topic in wanted.values()])
 
 
 def _named(call: Call, wanted: Any, errors: dict[str, ErrorCode]) -> Response:
