@@ -48,11 +48,9 @@ def _serve(options: argparse.Namespace) -> int:
     from mqcore.settings import check_default
 
     logs.to_stderr(options.log_level)
-    overrides = list(options.set)
-    if options.listen:
-        overrides.append(f"listeners=PLAINTEXT://{options.listen}")
-    if options.data:
-        overrides.append(f"log.dirs={options.data}")
+    overrides = [f"listeners=PLAINTEXT://{options.listen}"] if options.listen else []
+    overrides += [f"log.dirs={options.data}"] if options.data else []
+    overrides += options.set
     try:
         text = options.config.read_text() if options.config else ""
         config = read(text, overrides, check_default)
