@@ -8,6 +8,7 @@ A file is closed by `close` or when nobody holds it any more: a range being sent
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Sequence
@@ -87,6 +88,8 @@ class PosixFile:
         self._size = size
 
     def sync(self) -> None:
+        if self._descriptor < 0:  # Python would call it a ValueError
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         _fdatasync(self._descriptor)
 
     def close(self) -> None:

@@ -71,7 +71,7 @@ class EpochCache:
     def truncate_start(self, offset: int) -> None:
         """Forget what ended at or below `offset`; the epoch that holds it now begins there."""
         above = bisect_right(self._starts, offset, key=lambda start: start.start_offset)
-        if above and self._starts[above - 1].start_offset < offset:
+        if above:
             self._starts[:above] = [EpochStart(self._starts[above - 1].epoch, offset)]
 
     def clear(self) -> None:

@@ -54,8 +54,10 @@ def first_bad(disk: Disk, folder: str) -> Bad | None:
         if reason is None and later and later[0].base_offset != next_offset:
             reason = f"ends at offset {next_offset}, but the next segment begins at {later[0].base_offset}"
         if reason is not None:
-            follows = None
+            follows = "its place" if result.misplaced else None
             for other, position in [(segment, result.end_position + 1), *((other, 0) for other in later)]:
+                if follows is not None:
+                    break
                 found = find_valid_batch(other, position, next_offset)
                 if found is not None:
                     follows = f"{segment_name(other.base_offset)} at {found}"

@@ -199,13 +199,16 @@ class Log:
             self.segments.add(Segment.create(self._disk, self.directory, start_offset))
             self._disk.sync_directory(self.directory)
             self.start_offset = start_offset
+            self.epochs.clear()
             self._go_back(start_offset)
+            self.flushed_offset = start_offset
 
     def _go_back(self, end: int) -> None:
         self.end_offset = end
         self.start_offset = min(self.start_offset, end)
         self.flushed_offset = min(self.flushed_offset, end)
         self.epochs.truncate_end(end)
+        self._save_epochs()
         start = restore_newest(self._disk, self.directory, self._observer, end)
         replay(self.segments.items, self._observer, self.segments.bases[0] if start is None else start)
 

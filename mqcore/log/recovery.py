@@ -95,11 +95,11 @@ def _load_clean(
 ) -> Loaded:
     active = items[-1]
     last = active.last_header()
-    end_offset, last_epoch = (active.base_offset, -1) if last is None else (last.next_offset, last.leader_epoch)
+    end_offset = active.base_offset if last is None else last.next_offset
     start = restore_newest(disk, directory, observer, end_offset)
     replay(items, observer, items[0].base_offset if start is None else start, recovery)
     epochs = _read_epochs(disk, directory)
-    if epochs is None or (epochs[-1].start_offset > end_offset if epochs else last_epoch >= 0):
+    if epochs is None or _is_behind(epochs, items) or (epochs and epochs[-1].start_offset > end_offset):
         epochs = _epochs_from_batches(items, [])
         recovery.rebuilt.append(EPOCHS_FILE)
     return Loaded(Segments(disk, directory, items, clean=True), end_offset, epochs, recovery)
@@ -117,9 +117,13 @@ def replay(items: list[Segment], observer: BatchObserver, start: int, recovery: 
                 recovery.replayed_batches += 1
 
 
-def _last_epoch(segment: Segment) -> int:
-    last = segment.last_header()
-    return -1 if last is None else last.leader_epoch
+def _is_behind(epochs: list[EpochStart], items: list[Segment]) -> bool:
+    """Was the file not saved in time? Then the last batch is of a newer epoch than it knows."""
+    for segment in reversed(items):
+        last = segment.last_header()
+        if last is not None:
+            return last.leader_epoch > (epochs[-1].epoch if epochs else -1)
+    return False
 
 
 def _read_epochs(disk: Disk, directory: str) -> list[EpochStart] | None:
@@ -188,8 +192,8 @@ class _Verification:
             self._recovery.rebuilt.append(EPOCHS_FILE)
         self._remembered = dict(epochs or ())
         self._epochs = [start for start in epochs or () if start.start_offset < scan_base]
-        if before and _last_epoch(before[-1]) > (self._epochs[-1].epoch if self._epochs else -1):
-            _epochs_from_batches(before, self._epochs)  # the file was not saved in time
+        if _is_behind(self._epochs, before):
+            _epochs_from_batches(before, self._epochs)
 
     def _gaps_allowed(self, index: int) -> bool:
         """Only compaction leaves gaps, and it leaves the active segment alone (but a follower may copy them there)."""
@@ -227,6 +231,8 @@ class _Verification:
         assert reason is not None
         if result.next_offset < recovery_point:
             raise segment.corrupt(result.end_position, f"{reason}, below the recovery point {recovery_point}")
+        if result.misplaced:
+            raise segment.corrupt(result.end_position, reason)
         beyond = [(segment, result.end_position + 1), *((later, 0) for later in self._items[index + 1 :])]
         for later, position in beyond:
             valid = find_valid_batch(later, position, result.next_offset)

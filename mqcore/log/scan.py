@@ -27,6 +27,7 @@ class Scanned:
     last_epoch: int
     batches: int
     reason: str | None
+    misplaced: bool = False  # what follows is a whole batch with a right CRC that does not belong there: no torn write
 
 
 def scan(
@@ -52,10 +53,12 @@ def scan(
             if at + header.size > len(data):
                 data, start, at = segment.file.read(position, max(_CHUNK, header.size)), position, 0
             check_crc(data, header, at)
-            _check_place(header, next_offset, last_epoch, gaps_allowed)
         except BadBatch as error:
             reason = str(error)
             break
+        reason = _out_of_place(header, next_offset, last_epoch, gaps_allowed)
+        if reason is not None:
+            return Scanned(position, next_offset, last_epoch, batches, reason, misplaced=True)
         each(position, header)
         position += header.size
         batches += 1
@@ -63,14 +66,15 @@ def scan(
     return Scanned(position, next_offset, last_epoch, batches, reason)
 
 
-def _check_place(header: BatchHeader, next_offset: int, last_epoch: int, gaps_allowed: bool) -> None:
+def _out_of_place(header: BatchHeader, next_offset: int, last_epoch: int, gaps_allowed: bool) -> str | None:
     """What the CRC leaves out: offset and leader epoch must fit to the batches before."""
     if header.last_offset_delta < 0:
-        raise BadBatch(f"last offset delta {header.last_offset_delta}")
+        return f"last offset delta {header.last_offset_delta}"
     if header.base_offset < next_offset or (header.base_offset > next_offset and not gaps_allowed):
-        raise BadBatch(f"base offset {header.base_offset}, expected {next_offset}")
+        return f"base offset {header.base_offset}, expected {next_offset}"
     if header.leader_epoch < last_epoch:
-        raise BadBatch(f"leader epoch {header.leader_epoch} after {last_epoch}")
+        return f"leader epoch {header.leader_epoch} after {last_epoch}"
+    return None
 
 
 def find_valid_batch(segment: Segment, position: int, least_offset: int) -> int | None:

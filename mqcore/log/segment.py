@@ -160,10 +160,10 @@ class Segment:
         if indexed >= 0 and not self.is_indexed_rightly(indexed, position):
             self.rebuild_indexes()
             _, position = self.index.floor(_MOST_RELATIVE)
-        found = None
-        for _, found in self.headers(position):
-            pass
-        return found
+        last = None
+        for _, header in self.headers(position):
+            last = header
+        return last
 
     def is_indexed_rightly(self, relative_offset: int, position: int) -> bool:
         """Does the batch at `position` end where an index entry says?"""

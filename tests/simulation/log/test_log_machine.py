@@ -6,6 +6,7 @@ either the log opens with a gap-free prefix, or says that it is corrupt where un
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import settings
@@ -101,14 +102,10 @@ class LogMachine(RuleBasedStateMachine):
     @rule(keep=st.integers(0, 4000), passed=st.integers(0, 20))
     def expire(self, keep: int, passed: int) -> None:
         self.now_ms += passed
-        self.log.reconfigure(LogConfig(**{**self._fields(), "retention_bytes": keep}))
+        self.log.reconfigure(replace(CONFIG, retention_bytes=keep))
         self.log.expire(self.now_ms, limit=self.end)
         self.log.reconfigure(CONFIG)
         self._advance(max(self.start, self.log.start_offset))
-
-    def _fields(self) -> dict[str, int]:
-        names = ("segment_bytes", "index_interval_bytes", "retention_ms", "file_delete_delay_ms", "segment_ms")
-        return {name: getattr(CONFIG, name) for name in names}
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -188,7 +185,7 @@ class LogMachine(RuleBasedStateMachine):
                 self.recovery_point = min(self.recovery_point, target)
                 self.log.truncate_to(target)
             elif what == "expire":
-                self.log.reconfigure(LogConfig(**{**self._fields(), "retention_bytes": 0}))
+                self.log.reconfigure(replace(CONFIG, retention_bytes=0))
                 self.log.expire(self.now_ms, limit=self.end)
             else:
                 self.log.close()
@@ -248,6 +245,6 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, report_multiple_bugs=False
+    max_examples=200, stateful_step_count=30, deadline=None, report_multiple_bugs=False
 )
 TestLogMachine = LogMachine.TestCase

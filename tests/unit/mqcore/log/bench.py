@@ -1,4 +1,4 @@
-"""What the tests of the log share: batches as producers would send them, and an observer whose state can be compared."""
+"""What the tests of the log share: batches as producers send them, and an observer whose state can be compared."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 from collections.abc import Sequence
 from zlib import crc32
 
+from crc32c import crc32c
+
 from mqcore.disk.port import Disk
 from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
-from mqcore.wire.batches import BatchHeader, read_header, read_headers, stamp
+from mqcore.wire.batches import CRC_START, BatchHeader, read_header, read_headers, stamp
 from mqcore.wire.records import Record, build_batch
 
 DIRECTORY = "orders-0"
@@ -110,3 +112,9 @@ def offsets(batches: Sequence[bytes]) -> list[tuple[int, int]]:
     """(base offset, next offset) of each."""
     headers = [read_header(data) for data in batches]
     return [(header.base_offset, header.next_offset) for header in headers]
+
+
+def with_crc(data: bytearray) -> bytearray:
+    """The same bytes under a right CRC: what a client with a bug sends."""
+    data[CRC_START - 4 : CRC_START] = crc32c(data[CRC_START:]).to_bytes(4, "big")
+    return data

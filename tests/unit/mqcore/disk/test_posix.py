@@ -1,0 +1,120 @@
+"""What only a real system does: short writes, faults in the middle, descriptors."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mqcore.disk.port import Buffer
+from mqcore.disk.posix import PosixDisk
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> PosixDisk:
+    return PosixDisk(tmp_path)
+
+
+def test_short_writes_are_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite, pwritev = os.pwrite, os.pwritev
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, memoryview(data)[:3], at))
+    monkeypatch.setattr(os, "pwritev", lambda fd, rest, at: pwritev(fd, [memoryview(rest[0])[:2]], at))
+    file = disk.open("a", create=True)
+    file.append([b"0123456789"])
+    file.append([b"abc", b"defgh"])
+    assert disk.read_whole("a") == b"0123456789abcdefgh"
+    assert file.size == 18
+
+
+def test_a_fault_after_half_of_a_write_leaves_the_file_as_it_was(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"before"])
+    pwritev, calls = os.pwritev, 0
+
+    def half_then_full(fd: int, rest: Sequence[Buffer], at: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OSError(errno.ENOSPC, "full")
+        return pwritev(fd, [memoryview(rest[0])[:2]], at)
+
+    monkeypatch.setattr(os, "pwritev", half_then_full)
+    with pytest.raises(OSError) as caught:
+        file.append([b"abc", b"def"])
+    assert caught.value.errno == errno.ENOSPC
+    assert calls == 2
+    assert disk.read_whole("a") == b"before"
+    monkeypatch.undo()
+    file.append([b"!"])
+    assert disk.read_whole("a") == b"before!"
+
+
+def test_what_could_not_be_cut_back_is_overwritten_by_the_next_append(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = disk.open("a", create=True)
+    pwrite = os.pwrite
+
+    def short(fd: int, data: Buffer, at: int) -> int:
+        return pwrite(fd, memoryview(data)[:1], at)
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "pwrite", short)
+    monkeypatch.setattr(os, "pwritev", fail)
+    monkeypatch.setattr(os, "ftruncate", fail)
+    with pytest.raises(OSError, match="broken"):
+        file.append([b"xyz"])
+    monkeypatch.undo()
+    file.append([b"abc"])
+    assert disk.read_whole("a") == b"abc"
+
+
+def test_short_reads_are_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"0123456789"])
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, length, at: pread(fd, min(length, 3), at))
+    assert file.read(1, 8) == b"12345678"
+    assert file.read(5, 99) == b"56789"
+
+
+def test_a_file_that_nobody_holds_gives_its_descriptor_back(
+    disk: PosixDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[int] = []
+    close = os.close
+
+    def watched(descriptor: int) -> None:
+        closed.append(os.fstat(descriptor).st_ino)
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", watched)
+    file = disk.open("a", create=True)
+    held = [file]
+    del file
+    gc.collect()
+    inode = (tmp_path / "a").stat().st_ino
+    assert inode not in closed  # a slice still holds it
+    held.clear()
+    gc.collect()
+    assert inode in closed
+
+
+def test_descriptors_that_run_out_are_an_oserror_with_their_errno(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "open", none_left)
+    with pytest.raises(OSError) as caught:
+        disk.open("a", create=True)
+    assert caught.value.errno == errno.EMFILE
