@@ -87,15 +87,11 @@ class ServerCall:
             return
         if response is not None:
             head = response_head(self._head.correlation_id, self._flexible)
-            length = _LENGTH.pack(len(head) + size_of(body))
-            if len(body) == 1 and isinstance(body[0], bytes):
-                body = [b"".join((length, head, body[0]))]
-            else:
-                body.insert(0, length + head)
+            body.insert(0, _LENGTH.pack(len(head) + size_of(body)) + head)
         self.pieces = body
         self._served.requests.value += 1
         self._served.seconds.observe(time.perf_counter() - self._started)
-        self._connection.pump()
+        self._connection.pump_soon()
 
     def hang_up(self) -> None:
         self._connection.end()

@@ -2,6 +2,8 @@
 
 * Frames are parsed where they were received. A handler that keeps bytes beyond its return copies them.
 * The receive buffer grows with what has arrived, never with what a length field promises.
+* Answers given in one turn of the event loop leave at its end, those of a connection in one write: system calls, and
+  waking a client that sleeps, cost more than answering.
 * An answer may hold slices of log files: they are read piece by piece as the socket takes them, so a slow reader
   costs one piece of memory. While it does not read, nothing more of it is served.
 """
@@ -17,16 +19,17 @@ from typing import cast
 
 from mqcore.server.call import ServerCall
 from mqcore.server.dispatch import UnsupportedVersion, serve
+from mqcore.server.outgoing import Outgoing
 from mqcore.server.traffic import Traffic
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.hot import BUFFERS, Piece, SliceLike
 
 log = logging.getLogger(__name__)
 
 FIRST_BUFFER = 16 * 1024
-READ_PIECE = 256 * 1024
 WRITE_HIGH_WATER = 1024 * 1024
 MOST_WAITING_BYTES = 1024 * 1024
+MOST_PIECES = 64
+JOINED = 16 * 1024  # up to here one copy is cheaper than a list of buffers
 LEAST_FRAME = 8
 
 _LENGTH = struct.Struct(">i")
@@ -44,8 +47,8 @@ class Connection(asyncio.BufferedProtocol):
         self._start = self._end = 0
         self._frame_began_at: float | None = None
         self._slots: deque[ServerCall] = deque()
-        self._outgoing: deque[Piece] = deque()
-        self._sent_of_slice = 0
+        self._outgoing = Outgoing()
+        self._pump_is_due = False
         self._write_paused_at: float | None = None
         self._held = False  # no frames are served: too many unanswered, or the client does not read
         self._starved = False
@@ -130,10 +133,13 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request could not be served", extra={"client": self.client_host})
             self.abort()
             return
-        if self._slots:  # it waits: for its own answer, or for those before it
+        slots = self._slots
+        if slots and not (call.answered and slots[0].answered):  # it waits: for its own answer, or for those before it
             call.size = len(frame) + call.answer_bytes
             self._waiting_bytes += call.size
             self.traffic.waiting_bytes += call.size
+            self._hold()
+        elif len(slots) >= self._most_waiting:
             self._hold()
 
     def expect(self, call: ServerCall) -> None:
@@ -196,19 +202,26 @@ class Connection(asyncio.BufferedProtocol):
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
+    def pump_soon(self) -> None:
+        """An answer is ready."""
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self.traffic.at_turns_end(self.pump)
+
     def pump(self) -> None:
         """Send whatever is next in order, as far as the socket takes it."""
+        self._pump_is_due = False
+        slots = self._slots
         while self._may_send():
-            if self._outgoing:
-                self._send_piece(self._outgoing[0])
-            elif self._slots and self._slots[0].pieces is not None:
-                call = self._slots.popleft()
-                self._outgoing.extend(call.pieces or ())
+            while slots and slots[0].pieces is not None and len(self._outgoing) < MOST_PIECES:
+                call = slots.popleft()
+                self._outgoing.add(call.pieces or ())
                 if call.size:
                     self._waiting_bytes -= call.size
                     self.traffic.waiting_bytes -= call.size
-            else:
+            if not self._outgoing:
                 break
+            self._write_some()
         if self._ending:
             self._end_if_done()
         held = self._held
@@ -220,34 +233,19 @@ class Connection(asyncio.BufferedProtocol):
     def _may_send(self) -> bool:
         return self._transport is not None and self._write_paused_at is None
 
-    def _send_piece(self, piece: Piece) -> None:
+    def _write_some(self) -> None:
         assert self._transport is not None
-        if isinstance(piece, BUFFERS):
-            self._outgoing.popleft()
-            self._bytes_out.value += len(piece)
-            self._transport.write(piece)
-            return
-        data = self._read_piece(piece)
-        if data:
-            self._sent_of_slice += len(data)
-            self._bytes_out.value += len(data)
-            self._transport.write(data)
-            if self._sent_of_slice == piece.length:
-                self._outgoing.popleft()
-                self._sent_of_slice = 0
-
-    def _read_piece(self, piece: SliceLike) -> bytes:
-        """The next bytes of a slice. Its length was promised to the client, so a shorter one ends the connection."""
-        wanted = min(READ_PIECE, piece.length - self._sent_of_slice)
         try:
-            data = piece.read_part(self._sent_of_slice, wanted)
+            parts, size = self._outgoing.take()
         except OSError as fault:
             log.error("a log could not be read", extra={"client": self.client_host, "reason": str(fault)})
-            data = b""
-        if len(data) < wanted:
             self.abort()
-            return b""
-        return data
+            return
+        self._bytes_out.value += size
+        if size <= JOINED:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
 
     # ── ending ───────────────────────────────────────────────────────────────────────────────────
 
@@ -286,6 +284,7 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, reason: str, message: str) -> None:
         self.traffic.metrics.bad_requests.cell(reason).value += 1
         log.warning("bad request", extra={"client": self.client_host, "reason": message})
+        self.pump()
         self.abort()
 
 

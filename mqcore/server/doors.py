@@ -27,7 +27,7 @@ class CannotListen(Exception):
 class Doors:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._traffic = Traffic(services)
+        self._traffic = Traffic(services, asyncio.get_running_loop().call_soon)
         self._sockets: list[tuple[str, socket.socket]] = []
         self._servers: list[asyncio.AbstractServer] = []
         self._sweep: asyncio.Task[None] | None = None

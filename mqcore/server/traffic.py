@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mqcore.apis.services import Services
@@ -24,8 +25,12 @@ SHRINK_AFTER_SECONDS = 5.0
 
 
 class Traffic:
-    def __init__(self, services: Services) -> None:
+    def __init__(
+        self, services: Services, call_soon: Callable[[Callable[[], None]], object] = lambda step: step()
+    ) -> None:
         self.services = services
+        self._call_soon = call_soon
+        self._at_turns_end: list[Callable[[], None]] = []
         self.config = services.config
         self.metrics = services.metrics
         self.table = with_counters(self.metrics)
@@ -62,6 +67,19 @@ class Traffic:
         if not self._by_host[host]:
             del self._by_host[host]
         self._gauge.value = len(self.connections)
+
+    # ── turns of the loop ────────────────────────────────────────────────────────────────────────
+
+    def at_turns_end(self, step: Callable[[], None]) -> None:
+        """Do it after everything that this turn of the event loop has brought."""
+        self._at_turns_end.append(step)
+        if len(self._at_turns_end) == 1:
+            self._call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        steps, self._at_turns_end = self._at_turns_end, []
+        for step in steps:
+            step()
 
     # ── memory of half-received requests ─────────────────────────────────────────────────────────
 

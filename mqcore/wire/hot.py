@@ -42,7 +42,10 @@ Piece = Buffer | SliceLike
 
 def size_of(pieces: Iterable[Piece]) -> int:
     """All bytes of a response in pieces."""
-    return sum(len(piece) if isinstance(piece, BUFFERS) else piece.length for piece in pieces)
+    size = 0
+    for piece in pieces:
+        size += len(piece) if isinstance(piece, BUFFERS) else piece.length
+    return size
 
 
 def read_count(data: memoryview, position: int, flexible: bool, least: int) -> tuple[int, int]:

@@ -38,6 +38,7 @@ class FakeTransport:
     def __init__(self, host: str = "10.0.0.1") -> None:
         self.host = host
         self.written = bytearray()
+        self.writes = 0
         self.paused = self.closed = self.aborted = False
         self.room: int | None = None
         self.protocol: Connection | None = None
@@ -50,10 +51,14 @@ class FakeTransport:
 
     def write(self, data: bytes) -> None:
         self.written += data
+        self.writes += 1
         if self.room is not None:
             self.room -= len(data)
             if self.room <= 0 and self.protocol is not None:
                 self.protocol.pause_writing()
+
+    def writelines(self, parts: Sequence[bytes]) -> None:
+        self.write(b"".join(parts))
 
     def pause_reading(self) -> None:
         assert not self.paused, "paused twice"
@@ -118,10 +123,11 @@ def frame(key: int, body: bytes = b"", correlation: int = 0) -> bytes:
 
 
 class Stage:
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object] | None = None, **settings: int) -> None:
         self.config = BrokerConfig(**cast(Any, settings))
         self.services = FakeServices(self.config)
-        self.traffic = Traffic(cast(Services, self.services))
+        services = cast(Services, self.services)
+        self.traffic = Traffic(services) if call_soon is None else Traffic(services, call_soon)
         self.desk = Desk()
         self.traffic.table = {
             key: Served(

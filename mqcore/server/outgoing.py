@@ -1,0 +1,60 @@
+"""Store: what a connection has still to send, in order and in large writes; slices of logs are read part by part.
+
+Own rule: a slice is read when it is about to be written, never more than `READ_PIECE` of it.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Iterable
+
+from mqcore.wire.batches import Buffer
+from mqcore.wire.hot import BUFFERS, Piece, SliceLike
+
+READ_PIECE = 256 * 1024
+
+
+class Outgoing:
+    __slots__ = ("_pieces", "_sent_of_slice")
+
+    def __init__(self) -> None:
+        self._pieces: deque[Piece] = deque()
+        self._sent_of_slice = 0
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def add(self, pieces: Iterable[Piece]) -> None:
+        self._pieces += pieces
+
+    def clear(self) -> None:
+        self._pieces.clear()
+
+    def take(self) -> tuple[list[Buffer], int]:
+        """(the next bytes, as many as make one good write, and their number); `OSError` if a log cannot be read."""
+        pieces = self._pieces
+        parts: list[Buffer] = []
+        size = 0
+        while pieces and size < READ_PIECE:
+            piece = pieces[0]
+            if isinstance(piece, BUFFERS):
+                pieces.popleft()
+                part: Buffer = piece
+            else:
+                part = self._read(piece, READ_PIECE - size)
+            size += len(part)
+            parts.append(part)
+        return parts, size
+
+    def _read(self, piece: SliceLike, most: int) -> bytes:
+        """Its length was promised to the client, so there is no sending less."""
+        wanted = min(most, piece.length - self._sent_of_slice)
+        data = piece.read_part(self._sent_of_slice, wanted)
+        if len(data) < wanted:
+            raise OSError(errno.EIO, f"{wanted} bytes of a log were promised, {len(data)} are there")
+        self._sent_of_slice += wanted
+        if self._sent_of_slice == piece.length:
+            self._pieces.popleft()
+            self._sent_of_slice = 0
+        return data
