@@ -130,7 +130,10 @@ def _decode(version: int, frame: memoryview, position: int) -> FetchRequest:
     topics, position = _read_topics(version, frame, position)
     forgotten: Sequence[ForgottenTopic] = ()
     if version >= 7:
-        forgotten, position = _read_forgotten(version, frame, position)
+        if flexible and frame[position] == 1:  # none, nearly always
+            position += 1
+        else:
+            forgotten, position = _read_forgotten(version, frame, position)
     rack_id: str | None = None
     if version >= 11:
         rack_id, position = read_string(frame, position, flexible)
@@ -160,7 +163,7 @@ def _read_topics(version: int, frame: memoryview, position: int) -> tuple[list[F
             fields = form.unpack_from(frame, position)
             position += size
             if flexible:
-                partition = FetchPartition._make((*fields, None, 2**63 - 1))
+                partition = FetchPartition(*fields)
                 if frame[position]:
                     tags, position = read_tags(frame, position)
                     partition = _partition_with_tags(version, partition, tags)
@@ -178,7 +181,7 @@ def _read_topics(version: int, frame: memoryview, position: int) -> tuple[list[F
             partitions.append(partition)
         topics.append(FetchTopic(name, id, partitions))
         if flexible:
-            position = skip_tags(frame, position)
+            position = skip_tags(frame, position) if frame[position] else position + 1
     return topics, position
 
 

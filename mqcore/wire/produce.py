@@ -32,7 +32,8 @@ _TOPIC_IDS_FROM: Final = 13
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
-_INDEX_LENGTH = struct.Struct(">ii")
+_int32_from = _INT32.unpack_from
+_index_length_from = struct.Struct(">ii").unpack_from
 
 _ANSWER = {  # version → index, error, base offset [, log append time [, log start offset]]
     **dict.fromkeys((0, 1), struct.Struct(">ihq")),
@@ -98,21 +99,23 @@ def _decode(version: int, frame: memoryview, position: int) -> ProduceRequest:
         partitions = []
         for _ in range(count):
             if flexible:
-                index = _INT32.unpack_from(frame, position)[0]
+                (index,) = _int32_from(frame, position)
                 length, position = read_uvarint(frame, position + 4)
                 length -= 1
             else:
-                index, length = _INDEX_LENGTH.unpack_from(frame, position)
+                index, length = _index_length_from(frame, position)
                 position += 8
-            start, position = position, position + max(length, 0)
+            start = position
+            if length > 0:
+                position += length
             if position > end or length < -1:
                 raise BadFrame(f"records of {length} bytes run over the end")
             partitions.append(ProducePartition(index, frame[start:position]))
             if flexible:
-                position = skip_tags(frame, position)
+                position = skip_tags(frame, position) if frame[position] else position + 1
         topics.append(ProduceTopic(name, topic_id, partitions))
         if flexible:
-            position = skip_tags(frame, position)
+            position = skip_tags(frame, position) if frame[position] else position + 1
     if flexible:
         skip_tags(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)

@@ -169,7 +169,7 @@ REQUESTS = [message for message in all_messages() if message[1] == "Request"]
 def test_whatever_comes_a_request_is_read_or_is_a_bad_frame(message: tuple[int, str, int]) -> None:
     key, kind, version = message
 
-    @settings(max_examples=15, deadline=None, database=None)
+    @settings(max_examples=8, deadline=None, database=None)
     @given(mappings(key, kind, version), st.data())
     def check(mapping: Mapping[str, Any], data: st.DataObject) -> None:
         body = bytearray(encode_request(key, version, mapping))

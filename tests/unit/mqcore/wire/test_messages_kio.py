@@ -55,7 +55,7 @@ def test_a_message_is_the_same_bytes_and_the_same_values_for_kio(message: tuple[
     their_class = kio_class(key, kind, version)
     their_read, their_write = entity_reader(their_class), entity_writer(their_class)
 
-    @settings(max_examples=12, deadline=None, database=None)
+    @settings(max_examples=6, deadline=None, database=None)
     @given(mappings(key, kind, version))
     def check(mapping: Mapping[str, Any]) -> None:
         writer = Writer()
