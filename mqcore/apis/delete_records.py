@@ -20,7 +20,8 @@ def handle(request: Any, call: Call) -> Response:
         (topic.name, [(each.partition_index, _delete(call, topic.name, each)) for each in topic.partitions])
         for topic in request.topics
     ]
-    fault = _keep(call)
+    moved = any(not isinstance(outcome, ErrorCode) for _, partitions in outcomes for _, outcome in partitions)
+    fault = _keep(call) if moved else ErrorCode.NONE
     return {
         "topics": [
             {"name": name, "partitions": [_result(index, outcome, fault) for index, outcome in partitions]}

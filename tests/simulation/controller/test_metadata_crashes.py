@@ -191,3 +191,21 @@ def test_the_check_would_see_a_lost_answer() -> None:
         except (AssertionError, CorruptLog):
             lost += 1
     assert lost
+
+
+def test_a_full_disk_refuses_changes_and_goes_on_when_there_is_room_again() -> None:
+    world = World(1)
+    world.ask(register(1))
+    world.flush()
+    before = seen(world.machine.image)
+    world.disk.capacity = 0  # less than is used already
+    answers: list[ControllerAnswer | JournalFault] = []
+    world.controller.submit(register(2), answers.append)
+    assert isinstance(answers[0], JournalFault) and seen(world.machine.image) == before
+    world.decided.pop()
+    world.disk.capacity = None
+    world.ask(register(2))
+    world.flush()
+    assert world.promised == 2
+    world.restart("kill")
+    assert set(world.observer.image.brokers) == {1, 2}

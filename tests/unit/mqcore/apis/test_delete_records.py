@@ -86,6 +86,15 @@ def test_a_disk_that_cannot_remember_it_does_not_promise_it(stack: Stack, monkey
     assert delete(stack, ("orders", 0, 4)) == [(4, 0)]
 
 
+def test_a_request_that_moves_nothing_writes_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unasked() -> None:
+        raise AssertionError("a sync of the disk for nothing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stack.services.partitions, "checkpoint", unasked)
+        assert delete(stack, ("nope", 0, 0)) == [(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
 def test_a_partition_whose_log_is_gone_says_so(stack: Stack) -> None:
     stack.create("orders")
     partition = stack.services.partitions.get("orders", 0)
