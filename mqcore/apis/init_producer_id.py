@@ -17,7 +17,9 @@ API = Api(22, "InitProducerId", 0, 5)
 
 def handle(request: Any, call: Call) -> Response | Later:
     if request.transactional_id is not None:
-        wrong = ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
+        # Not served yet. Of all refusals this is the one on which every client gives up at once, librdkafka included.
+        unserved = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        wrong = unserved if request.transactional_id else ErrorCode.INVALID_REQUEST
         return {"error_code": wrong, "producer_id": -1, "producer_epoch": -1}
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return {"error_code": ErrorCode.INVALID_REQUEST, "producer_id": -1, "producer_epoch": -1}
