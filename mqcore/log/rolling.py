@@ -28,6 +28,8 @@ def must_roll(segment: Segment, config: LogConfig, size: int, last: BatchHeader,
     first = segment.first_timestamp
     if first is not None and first >= 0:
         age_ms = last.max_timestamp - first
+    if age_ms <= config.segment_ms - config.segment_jitter_ms:
+        return False  # whatever its share of the jitter
     return age_ms > config.segment_ms - _jitter_ms(segment, config)
 
 

@@ -87,12 +87,12 @@ class Segment:
         return self._size
 
     def append(self, batches: Buffer, headers: Sequence[BatchHeader], index_interval_bytes: int) -> None:
-        position = self._size
-        self.file.append((batches,))
-        self._size = self.file.size
+        position, file = self._size, self.file
+        file.append((batches,))
+        self._size = file.size
         for header in headers:
             self.note(position, header, index_interval_bytes)
-            position += header.size
+            position += header.length + LENGTH_OVERHEAD
 
     def note(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
         """Take a batch that is in the file into the indexes; called for all of them in order."""

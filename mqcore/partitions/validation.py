@@ -6,7 +6,16 @@ Only a compacted topic looks inside (bounded), because a record without a key co
 from __future__ import annotations
 
 from mqcore.log.config import LogConfig
-from mqcore.wire.batches import CONTROL, DELETE_HORIZON, HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
+from mqcore.wire.batches import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BadBatch,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.records import iterate_records
 
@@ -24,23 +33,24 @@ def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | 
         return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not kept")
     try:
         header = read_header(batch)
-        if header.size > len(batch):
-            return Refusal(ErrorCode.CORRUPT_MESSAGE, f"batch of {header.size} bytes is cut off")
-        if header.size > config.max_message_bytes:
-            message = f"batch of {header.size} bytes, max.message.bytes is {config.max_message_bytes}"
+        size = header.size
+        if size > len(batch):
+            return Refusal(ErrorCode.CORRUPT_MESSAGE, f"batch of {size} bytes is cut off")
+        if size > config.max_message_bytes:
+            message = f"batch of {size} bytes, max.message.bytes is {config.max_message_bytes}"
             return Refusal(ErrorCode.MESSAGE_TOO_LARGE, message)
-        if header.size < len(batch):
+        if size < len(batch):
             return Refusal(ErrorCode.INVALID_RECORD, "one batch for each partition of a request")
         check_crc(batch, header)
     except BadBatch as bad:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
-    wrong = _wrong(header)
-    if wrong is not None:
-        return Refusal(ErrorCode.INVALID_RECORD, wrong)
-    if header.codec > LAST_CODEC:
-        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.codec}")
-    if header.is_transactional:
-        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+    if header.records_count <= 0 or header.last_offset_delta != header.records_count - 1:
+        message = f"{header.records_count} records, but last offset delta {header.last_offset_delta}"
+        return Refusal(ErrorCode.INVALID_RECORD, message)
+    if header.attributes & ~LOG_APPEND_TIME:  # nothing but a plain batch in most requests
+        refusal = _refuse_attributes(header)
+        if refusal is not None:
+            return refusal
     if config.message_timestamp_type == "CreateTime" and header.max_timestamp != NO_TIMESTAMP:
         early = now_ms - header.max_timestamp > config.message_timestamp_before_max_ms
         if early or header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
@@ -50,11 +60,13 @@ def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | 
     return header
 
 
-def _wrong(header: BatchHeader) -> str | None:
+def _refuse_attributes(header: BatchHeader) -> Refusal | None:
     if header.attributes & (CONTROL | DELETE_HORIZON):
-        return "clients may not write control batches"
-    if header.records_count <= 0 or header.last_offset_delta != header.records_count - 1:
-        return f"{header.records_count} records, but last offset delta {header.last_offset_delta}"
+        return Refusal(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if header.codec > LAST_CODEC:
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.codec}")
+    if header.is_transactional:
+        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     return None
 
 
