@@ -56,8 +56,11 @@ class VirtualClock:
     def advance(self, ms: int) -> None:
         """Let time pass; timers go off in order, each at its own moment."""
         end = self.monotonic_ms + ms
+        fired_at_once = 0
         while self._timers and self._timers[0][0] <= end:
             at, _, timer = heapq.heappop(self._timers)
+            fired_at_once = fired_at_once + 1 if at <= self.monotonic_ms else 0
+            assert fired_at_once < 10_000, "time stands still: timers ask for the same moment again and again"
             self.monotonic_ms = max(self.monotonic_ms, int(at))
             if timer.callback is not None:
                 timer.callback()
@@ -92,6 +95,15 @@ class MemoryJournal(Generic[Fact]):
 
     def hold(self) -> None:
         self._held = True
+
+    def crash(self, lost: int) -> None:
+        """The last `lost` facts are gone, unless they were committed; whoever waits hears of it."""
+        del self.kept[max(self.committed, len(self.kept) - lost) :]
+        self.broken = self._held = False
+        self.committed = len(self.kept)
+        waiting, self._waiting = self._waiting, []
+        for _, then in waiting:
+            then(JournalFault("crashed"))
 
     def release(self) -> None:
         self._held = False

@@ -81,11 +81,12 @@ class Group:
         self.group_id = group_id
         self.clock = VirtualClock()
         self.journal = MemoryJournal[GroupFact](lambda fact: encode(group_id, fact) is not None)
-        self.machine = GroupMachine(rules)
-        self._run()
+        self.begin_anew()
         self._ids = 0
 
-    def _run(self) -> None:
+    def begin_anew(self) -> None:
+        """What the coordinator does with a group that is gone."""
+        self.machine = GroupMachine(self.rules)
         self._runner: Runner[GroupCommand, GroupFact, GroupAnswer] = Runner(
             self.machine, self.journal, self.clock, self.machine.check
         )
@@ -108,15 +109,16 @@ class Group:
     def restart(self) -> None:
         """The coordinator dies; another one reads what was kept, through the codec."""
         self._runner.stop(JournalFault("crashed"))
-        self.machine = GroupMachine(self.rules)
+        self.begin_anew()
         for fact in self.journal.kept:
+            if self.is_in(Phase.DEAD):
+                self.begin_anew()
             pair = encode(self.group_id, fact)
             assert pair is not None
             record = decode(*pair)
             assert record is not None and record == (self.group_id, fact)
             self.machine.apply(record.fact)
         self.machine.check()
-        self._run()
 
     # ── consumers ────────────────────────────────────────────────────────────────────────────────
 

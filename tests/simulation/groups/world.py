@@ -1,0 +1,315 @@
+"""A group under random clients, virtual time, a journal that fails and a coordinator that dies.
+
+The workload knows the truth: who was told that it owns what in which generation, which commits were acknowledged, who
+is still owed an answer. What it knows is compared with the group after every step:
+
+* one owner per partition and generation, and only what the leader gave;
+* no request is answered twice; once everybody has been silent for long enough, every request has been answered;
+* the generation never goes back, except for one that nobody was told was settled;
+* an acknowledged commit is read back, also by the next coordinator;
+* replaying what was kept gives the same durable state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mqcore.coordination.journal import JournalFault
+from mqcore.groups.commands import (
+    CommitAnswer,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    ExpireOffsets,
+    FetchAnswer,
+    FetchOffsets,
+    Heartbeat,
+    JoinAnswer,
+    Leave,
+    OffsetToCommit,
+    Phase,
+    Resume,
+    Sync,
+    SyncAnswer,
+)
+from mqcore.groups.facts import GroupRemoved
+from mqcore.groups.machine import GroupMachine
+from mqcore.groups.rules import GroupRules
+from mqcore.groups.state import GroupState, settle
+from mqcore.identity import LeaderEpoch, Offset
+from mqcore.wire.errors import ErrorCode
+from tests.unit.mqcore.groups.cast import Group, Reply, subscription
+
+PARTITIONS = tuple(range(4))
+SESSION_MS = 6_000
+REBALANCE_MS = 12_000
+LONG_SILENCE_MS = 400_000
+PROTOCOLS = (
+    (("range", subscription("orders")),),
+    (("sticky", subscription("orders")), ("range", subscription("orders"))),
+    (("range", subscription("orders", "payments")), ("sticky", subscription("orders"))),
+)
+
+
+@dataclass
+class Client:
+    """What a consumer knows. It does the next step of the protocol when told to; it may also never be told again."""
+
+    number: int
+    instance: str | None
+    protocols: tuple[tuple[str, bytes], ...]
+    id_required: bool
+    member_id: str = ""
+    generation: int = -1
+    owned: bytes = b""
+    settled: bool = False
+    joining: Reply[JoinAnswer] | None = None
+    syncing: Reply[SyncAnswer] | None = None
+
+    @property
+    def seat(self) -> str:
+        return self.instance or self.member_id
+
+    def forget(self) -> None:
+        self.member_id, self.generation, self.settled, self.owned = "", -1, False, b""
+
+
+@dataclass
+class World:
+    rules: GroupRules
+    clients: list[Client] = field(default_factory=list)
+    replies: list[Reply[Any]] = field(default_factory=list)
+    owners: dict[tuple[int, int, int], str] = field(default_factory=dict)  # (life, generation, partition) → seat
+    acknowledged: dict[int, int] = field(default_factory=dict)  # partition → offset
+    unsure: dict[int, set[int | None]] = field(default_factory=dict)  # sent and not refused: may be there as well
+    life: int = 0  # of the group: deleted groups begin again at generation 1
+    settled_generation: int = 0
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        self.group = Group(self.rules)
+
+    # ── what clients do ──────────────────────────────────────────────────────────────────────────
+
+    def join(self, client: Client) -> None:
+        if client.joining is not None and not client.joining.given:
+            return  # it waits, on the one connection it has
+        client.syncing, client.settled = None, False
+        client.joining = self._owed(
+            self.group.join(
+                client.member_id,
+                instance=client.instance,
+                protocols=client.protocols,
+                session_ms=SESSION_MS,
+                rebalance_ms=REBALANCE_MS,
+                id_required=client.id_required,
+                can_skip=client.id_required,
+            )
+        )
+
+    def go_on(self, client: Client) -> None:
+        """Look at what came back, and do what the protocol says comes next."""
+        if client.joining is not None and client.joining.given:
+            reply, client.joining = client.joining, None
+            self._joined(client, reply)
+        elif client.syncing is not None and client.syncing.given:
+            reply_to_sync, client.syncing = client.syncing, None
+            self._synced(client, reply_to_sync)
+        elif client.joining is None and client.syncing is None and not client.settled:
+            self.join(client)
+
+    def _joined(self, client: Client, reply: Reply[JoinAnswer]) -> None:
+        answer = reply.answers[0]
+        if isinstance(answer, JournalFault):
+            return
+        if answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+            client.member_id = answer.member_id
+            self.join(client)
+        elif answer.error is ErrorCode.NONE:
+            client.member_id, client.generation = answer.member_id, answer.generation
+            assignments: dict[str, bytes] = {}
+            if answer.leader == answer.member_id and not answer.skip_assignment:
+                ids = [member_id for member_id, _, _ in answer.members]
+                assert client.member_id in ids, "the leader is told of itself"
+                for index in PARTITIONS:
+                    owner = ids[index % len(ids)]
+                    assignments[owner] = assignments.get(owner, b"") + bytes([index])
+            else:
+                assert answer.skip_assignment or not answer.members, "only the leader is told who is there"
+            client.syncing = self._owed(
+                self.group.submit(
+                    Sync(client.member_id, client.generation, client.instance, assignments=tuple(assignments.items()))
+                )
+            )
+        elif answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            client.forget()
+
+    def _synced(self, client: Client, reply: Reply[SyncAnswer]) -> None:
+        answer = reply.answers[0]
+        if isinstance(answer, JournalFault):
+            return
+        if answer.error is ErrorCode.NONE:
+            client.settled, client.owned = True, answer.assignment
+            for partition in answer.assignment:
+                owner = self.owners.setdefault((self.life, client.generation, partition), client.seat)
+                assert owner == client.seat, f"{partition} belongs to {owner} and {client.seat} at once"
+        elif answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            client.forget()
+
+    def heartbeat(self, client: Client, generation_off_by: int = 0) -> None:
+        generation = client.generation + generation_off_by
+        current = self._is_current(client, generation)
+        reply = self._owed(self.group.submit(Heartbeat(client.member_id, generation, client.instance)))
+        if reply.given and not isinstance(reply.answers[0], JournalFault):
+            error = reply.answers[0]
+            assert (error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)) == current
+            if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+                client.forget()
+            if error is not ErrorCode.NONE and not generation_off_by:
+                client.settled = False
+
+    def commit(self, client: Client | None, partition: int, generation_off_by: int = 0) -> None:
+        self.offset += 1
+        wanted = OffsetToCommit("orders", partition, Offset(self.offset), LeaderEpoch(0), "")
+        member_id = "" if client is None else client.member_id
+        generation = -1 if client is None else client.generation + generation_off_by
+        instance = None if client is None else client.instance
+        allowed = self.group.is_in(Phase.EMPTY) and generation < 0
+        if client is not None and not self.group.is_in(Phase.COMPLETING_REBALANCE):
+            allowed = allowed or self._is_current(client, generation)
+        reply = self._owed(self.group.submit(CommitOffsets(member_id, generation, instance, (wanted,))))
+        if not reply.given:
+            if allowed:
+                self.unsure.setdefault(partition, set()).add(self.offset)
+        elif isinstance(reply.answers[0], CommitAnswer):
+            assert (reply.answers[0].errors == (ErrorCode.NONE,)) == allowed
+            if allowed:
+                self.acknowledged[partition] = self.offset
+                self.unsure.pop(partition, None)
+
+    def leave(self, client: Client) -> None:
+        self._owed(self.group.submit(Leave(((client.member_id, client.instance),))))
+        client.forget()
+
+    def restart_client(self, client: Client) -> None:
+        """Its process dies and begins again; a static one is known by its instance, another is a stranger now."""
+        client.forget()
+        client.joining = client.syncing = None
+        self.join(client)
+
+    def _is_current(self, client: Client, generation: int) -> bool:
+        state = self.group.state
+        if client.instance is not None and state.instances.get(client.instance) != client.member_id:
+            return False
+        return client.member_id in state.members and generation == state.generation
+
+    # ── what administrators do ───────────────────────────────────────────────────────────────────
+
+    def delete_group(self) -> None:
+        if not self._owed(self.group.submit(DeleteGroup())).given:
+            self._all_unsure()
+
+    def delete_offsets(self, partition: int) -> None:
+        if self.group.is_in(Phase.EMPTY) and not self.group.state.is_blank:
+            reply = self._owed(self.group.submit(DeleteOffsets((("orders", partition),))))
+            if reply.given and not isinstance(reply.answers[0], JournalFault):
+                self.acknowledged.pop(partition, None)
+                self.unsure.pop(partition, None)
+            elif not reply.given:
+                self.unsure.setdefault(partition, set()).add(None)
+
+    def a_week_passes(self) -> None:
+        """By the wall clock only: offsets of an empty group age, members do not."""
+        self.group.clock.wall_ahead_ms += self.rules.offsets_retention_ms
+        if self.group.is_in(Phase.EMPTY):
+            self._all_unsure()
+        self._owed(self.group.submit(ExpireOffsets()))
+
+    # ── what goes wrong ──────────────────────────────────────────────────────────────────────────
+
+    def crash(self, lost: int) -> None:
+        """The coordinator dies with up to `lost` facts that were not committed yet."""
+        self.group.journal.crash(lost)
+        self.group.restart()
+        self.group.submit(Resume())
+        for client in self.clients:
+            client.joining = client.syncing = None  # its connection broke
+        self.settled_generation = min(self.settled_generation, self.group.state.generation)
+
+    def break_journal(self, broken: bool) -> None:
+        self.group.journal.broken = broken
+
+    def hold_commits(self, held: bool) -> None:
+        if held:
+            self.group.journal.hold()
+        else:
+            self.group.journal.release()
+
+    # ── what must hold ───────────────────────────────────────────────────────────────────────────
+
+    def check(self) -> None:
+        assert all(len(reply.answers) <= 1 for reply in self.replies), "somebody was answered twice"
+        self._begin_anew_if_dead()
+        assert self.group.state.generation >= self.settled_generation
+        self.settled_generation = self.group.state.generation
+        self._check_replay()
+        self._check_commits()
+
+    def _begin_anew_if_dead(self) -> None:
+        """What the coordinator does with a group that is gone."""
+        if self.group.is_in(Phase.DEAD):
+            assert isinstance(self.group.journal.kept[-1], GroupRemoved)
+            self.group.begin_anew()
+            self.life += 1
+            self.settled_generation = 0
+            if self.group.journal.committed == len(self.group.journal.kept):
+                self.acknowledged.clear()
+                self.unsure.clear()
+            else:
+                self._all_unsure()
+
+    def _all_unsure(self) -> None:
+        for partition in PARTITIONS:
+            self.unsure.setdefault(partition, set()).add(None)
+
+    def _check_replay(self) -> None:
+        copy = GroupMachine(self.rules)
+        for fact in self.group.journal.kept:
+            if copy.state.phase is Phase.DEAD:
+                copy = GroupMachine(self.rules)
+            copy.apply(fact)
+        if copy.state.phase is Phase.DEAD:
+            copy = GroupMachine(self.rules)
+        assert copy.state.offsets == self.group.state.offsets
+        if self.group.state.phase in (Phase.STABLE, Phase.EMPTY):
+            assert durable(copy.state) == durable(self.group.state)
+
+    def _check_commits(self) -> None:
+        reply = self._owed(self.group.submit(FetchOffsets()))
+        if not reply.given or not isinstance(reply.answers[0], FetchAnswer):
+            return
+        found = {index: committed.offset for (_, index), committed in reply.answers[0].offsets.items()}
+        for partition in PARTITIONS:
+            allowed = {self.acknowledged.get(partition), *self.unsure.get(partition, ())}
+            assert found.get(partition) in allowed, f"{partition}: {found.get(partition)}, expected one of {allowed}"
+
+    def fall_silent(self) -> None:
+        """Nobody does anything any more: whoever is owed an answer gets it, and the group comes to rest."""
+        self.break_journal(False)
+        self.hold_commits(False)
+        self.group.advance(LONG_SILENCE_MS)
+        assert all(len(reply.answers) == 1 for reply in self.replies), "somebody waits for ever"
+        assert self.group.is_in(Phase.EMPTY)
+        assert self.group.clock.next_timer_ms is None
+        self.check()
+
+    def _owed(self, reply: Reply[Any]) -> Reply[Any]:
+        self.replies.append(reply)
+        return reply
+
+
+def durable(state: GroupState) -> tuple[object, ...]:
+    """What the next coordinator has to know."""
+    members = {member.member_id: settle(member, state.protocol, member.assignment) for member in state.members.values()}
+    return state.phase, state.generation, state.protocol_type, state.protocol, state.leader, members, state.offsets
