@@ -12,6 +12,7 @@ Whatever the log does between two steps, a swap is made only if its originals ar
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -224,6 +225,7 @@ class Compactor:
             self._disk.sync_directory(directory)
             self._log.replace_segments(group, cleaned)
             finish_swap(self._disk, directory, cleaned.base_offset, end)
+        with contextlib.suppress(OSError), self._log.faults.may_pass():  # on a full disk they are rebuilt when read
             self._log.segments.sync_later(cleaned.write_indexes())
 
 

@@ -179,14 +179,11 @@ class Log:
                 self.segments.drop_last(0)
             segment = self.segments.active
             position = segment.locate(offset)
-            end = segment.base_offset
             if position < segment.size:
-                end = segment.header_at(position).base_offset
                 segment.truncate(position)
                 segment.file.sync()
-            else:
-                end = offset
-            self._go_back(end)
+            last = segment.last_header()
+            self._go_back(segment.base_offset if last is None else last.next_offset)
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and go on at `start_offset`."""

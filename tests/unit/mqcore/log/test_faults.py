@@ -1,0 +1,213 @@
+"""Disks that fail, fill up and run out of descriptors (C10 to C13, C16)."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+import pytest
+
+from mqcore.disk.memory import MemoryDisk
+from mqcore.log.compaction import Compactor
+from mqcore.log.config import LogConfig
+from mqcore.log.log import Log, LogFailed
+from mqcore.wire.records import read_records
+from tests.unit.mqcore.log.bench import append, batch, open_log, stored
+
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=50)
+
+
+@pytest.mark.parametrize("errno_", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_refuses_the_append_changes_nothing_and_takes_it_when_there_is_space(errno_: int) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    kept = append(log)
+    disk.fail("append", errno_)
+    with pytest.raises(OSError) as caught:
+        append(log)
+    assert caught.value.errno == errno_
+    assert (log.end_offset, log.failure, stored(log)) == (1, None, [kept])
+    again = append(log)
+    assert stored(log) == [kept, again]
+    disk.crash("kill")
+    assert stored(open_log(disk)) == [kept, again]
+
+
+def test_a_disk_that_fills_at_every_byte_of_appends_and_rolls_never_breaks_the_log() -> None:
+    whole = MemoryDisk()
+    log = open_log(whole, CONFIG)
+    for _ in range(10):
+        append(log, batch([b"x" * 60]))
+    most = sum(whole.size(f"orders-0/{name}") for name in whole.names("orders-0"))
+    for capacity in range(0, most, 7):
+        disk = MemoryDisk(capacity=capacity)
+        log, taken = open_log(disk, CONFIG), []
+        for _ in range(10):
+            try:
+                taken.append(append(log, batch([b"x" * 60])))
+            except OSError as fault:
+                assert fault.errno == errno.ENOSPC
+        assert stored(log) == taken  # consumers are served all the while
+        disk.capacity = 10**6
+        taken.append(append(log, batch([b"space"])))
+        assert stored(log) == taken
+        disk.crash("kill")
+        assert stored(open_log(disk, CONFIG)) == taken
+
+
+@pytest.mark.parametrize("kind", ["append", "open"])
+def test_an_io_error_ends_the_life_of_the_log(kind: str) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, CONFIG)
+    kept = append(log, batch([b"x" * 300]))
+    disk.fail(kind, errno.EIO)  # type: ignore[arg-type]
+    with pytest.raises(LogFailed, match="orders-0 failed"):
+        append(log, batch([b"y" * 300]))  # rolls, and opens the next segment
+    assert log.failure is not None
+    for use in (lambda: append(log), log.sync, lambda: log.roll(0), lambda: log.truncate_to(0)):
+        with pytest.raises(LogFailed):
+            use()
+    assert stored(log) == [kept]
+    log.close()  # gives back its files, and flushes nothing
+
+
+def test_a_failed_sync_is_final_and_never_tried_again() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    disk.fail("sync", errno.EIO)
+    with pytest.raises(LogFailed):
+        log.sync()
+    before = disk.changes
+    for _ in range(3):
+        with pytest.raises(LogFailed):
+            log.sync()
+    assert disk.changes == before
+    assert log.flushed_offset == 0
+
+
+def test_every_sync_on_the_way_to_durability_counts() -> None:
+    """A fault at any of them must leave the flushed offset where it was."""
+    for nth in range(20):
+        disk = MemoryDisk()
+        log = open_log(disk, CONFIG)
+        for _ in range(8):
+            append(log, batch([b"x" * 100]))
+        kind = "sync" if nth < 10 else "sync_directory"
+        disk.fail(kind, errno.EIO, skip=nth % 10)  # type: ignore[arg-type]
+        try:
+            log.sync()
+        except LogFailed:
+            assert log.flushed_offset == 0
+        else:
+            assert log.flushed_offset == 8
+
+
+def test_an_epoch_file_that_cannot_be_written_stops_nothing() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    disk.fail("rename", errno.ENOSPC)
+    assert log.sync() == 1
+    assert log.dirty()  # it is written by the next sync
+    disk.crash("power")
+    assert open_log(disk, recovery_point=1).epochs.end_offset_for(0) == (0, 1)
+
+
+def test_a_fault_while_reading_ends_the_life_of_the_log_but_a_lack_of_descriptors_does_not() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, CONFIG)
+    wanted = [append(log, batch([b"x" * 300])) for _ in range(3)]
+    log.sync()
+    log.expire(0, limit=3)  # gives back the files of sealed segments
+    disk.fail("open", errno.EMFILE)
+    with pytest.raises(OSError) as caught:
+        log.read(0, 1, limit=3)
+    assert caught.value.errno == errno.EMFILE
+    assert stored(log) == wanted
+    disk.fail("read", errno.EIO)
+    with pytest.raises(LogFailed):
+        log.read(1, 1, limit=3)
+
+
+def test_descriptors_that_run_out_in_a_roll_are_refused_and_tried_again() -> None:
+    for nth in range(4):
+        disk = MemoryDisk()
+        log = open_log(disk, CONFIG)
+        taken = [append(log, batch([b"x" * 300]))]
+        disk.fail("open", errno.EMFILE, skip=nth)
+        for _ in range(2):
+            try:
+                taken.append(append(log, batch([b"y" * 300])))
+            except OSError as fault:
+                assert fault.errno == errno.EMFILE
+        assert len(taken) == 2 if nth < 4 else 3
+        assert stored(log) == taken
+        disk.crash("kill")
+        assert stored(open_log(disk, CONFIG)) == taken
+
+
+def test_a_disk_that_became_read_only_takes_the_log_offline() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    disk.fail("append", errno.EROFS)
+    with pytest.raises(LogFailed, match="Read-only"):
+        append(log)
+
+
+def test_an_io_error_at_any_call_of_a_truncation_fails_the_log_and_the_next_start_finds_a_prefix() -> None:
+    kinds = ("truncate", "sync", "rename", "sync_directory", "append", "remove", "open")
+    failed = 0
+    for kind in kinds:
+        for skip in range(6):
+            disk = MemoryDisk()
+            log, wanted = _synced(disk)
+            disk.fail(kind, errno.EIO, skip=skip)  # type: ignore[arg-type]
+            try:
+                log.truncate_to(3)
+            except LogFailed:
+                failed += 1
+                assert log.failure is not None
+            disk.crash("kill")
+            found = stored(open_log(disk, CONFIG, recovery_point=3))
+            assert found == wanted[: len(found)]
+            assert len(found) >= 3
+    assert failed > 8
+
+
+def _synced(disk: MemoryDisk) -> tuple[Log, list[bytes]]:
+    log = open_log(disk, CONFIG)
+    wanted = [append(log, batch([b"x" * 100])) for _ in range(8)]
+    log.sync()
+    return log, wanted
+
+
+def test_a_full_disk_stops_compaction_and_leaves_the_log_as_it_was() -> None:
+    config = replace(CONFIG, compact=True, min_cleanable_dirty_ratio=0.0)
+    refused = 0
+    for capacity_left in range(0, 500, 20):
+        disk = MemoryDisk()
+        log = open_log(disk, config)
+        for number in range(12):
+            append(log, batch([b"x" * 100], keys=[b"%d" % (number % 9)]))
+        newest = _newest(log)
+        disk.capacity = sum(disk.size(f"orders-0/{name}") for name in disk.names("orders-0")) + capacity_left
+        compactor = Compactor(disk, log, first_dirty=0, limit=12, now_ms=0)
+        try:
+            compactor.run()
+        except OSError as fault:
+            assert fault.errno == errno.ENOSPC
+            assert compactor.cleaned_to == 0
+            refused += 1
+        assert log.failure is None
+        assert not [name for name in disk.names("orders-0") if name.endswith(".cleaned")]
+        assert _newest(log) == newest
+        disk.capacity = None
+        append(log)
+        assert log.end_offset == 13
+    assert refused > 5
+
+
+def _newest(log: Log) -> dict[bytes | None, int]:
+    return {record.key: record.offset for data in stored(log) for record in read_records(data)}
