@@ -54,7 +54,10 @@ class Desk:
         self.listener = "INSIDE"
         topics = [topic("orders", ORDERS, 3), topic("payments", PAYMENTS, 1)]
         self.image = SimpleNamespace(
-            topics={topic.name: topic for topic in topics}, topics_by_id={topic.id: topic for topic in topics}
+            brokers={BrokerId(1): None},
+            brokers={1: None},
+            topics={topic.name: topic for topic in topics},
+            topics_by_id={topic.id: topic for topic in topics},
         )
         self.offsets_topic_error = ErrorCode.NONE
 

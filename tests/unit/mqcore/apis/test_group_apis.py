@@ -464,8 +464,9 @@ def test_several_coordinators_are_found_at_once() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_other_kinds_of_coordinators_do_not_exist_yet(version: int) -> None:
+def test_a_transaction_finds_a_broker_that_will_refuse_it_and_other_kinds_find_none(version: int) -> None:
     desk = Desk()
-    assert find(desk, version, key_type=1).error_code == ErrorCode.NONE
+    found = find(desk, version, key_type=1)
+    assert (found.error_code, found.node_id, found.host) == (ErrorCode.NONE, 1, "broker")
     assert find(desk, version, key_type=2).error_code == ErrorCode.INVALID_REQUEST
     assert "__consumer_offsets" not in desk.image.topics
