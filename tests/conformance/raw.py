@@ -46,6 +46,10 @@ class Wire:
         self.socket.sendall(framed(key, version, number, request))
         return number
 
+    def expect(self, number: int, key: int, version: int) -> None:
+        """Something was sent by other means; its answer will be of this version."""
+        self._sent[number] = (key, version)
+
     def receive(self) -> tuple[int, Any]:
         """The next answer, whose ever it is: (number of the request, answer)."""
         (size,) = struct.unpack(">i", self._exactly(4))
