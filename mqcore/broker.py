@@ -14,7 +14,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from mqcore import housekeeping, meta
-from mqcore.apis.services import Controller, Services
+from mqcore.apis.services import Services
 from mqcore.clock import SystemClock
 from mqcore.config import BrokerConfig
 from mqcore.controller import records
@@ -31,6 +31,7 @@ from mqcore.controller.facts import (
 from mqcore.controller.image import METADATA_TOPIC
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.observer import MetadataObserver
+from mqcore.controller.queue import Controller
 from mqcore.controller.settings import DEFAULT_RESOURCE
 from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.journal import JournalFault
@@ -128,7 +129,7 @@ class Broker:
         for fact in self.observer.replayed():
             machine.apply(fact)
         journal = PartitionJournal[MetadataFact](self._metadata, records.encode, self._clock)
-        self.controller: Controller = Controller(machine, journal, self._clock)
+        self.controller = Controller(machine, journal, self._clock)
         self.groups = GroupCoordinator(
             GroupRules.of(config),
             self._clock,

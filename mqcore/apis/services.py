@@ -9,11 +9,9 @@ from uuid import UUID
 
 from mqcore.clock import Clock
 from mqcore.config import BrokerConfig
-from mqcore.controller.commands import ControllerAnswer, ControllerCommand
-from mqcore.controller.facts import MetadataFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.observer import MetadataObserver
-from mqcore.coordination.runner import Runner
+from mqcore.controller.queue import Controller
 from mqcore.metrics import Metrics
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.wire.errors import ErrorCode
@@ -34,9 +32,6 @@ class ProducerIds:
     def take(self) -> int:
         taken, self._next, self.left = self._next, self._next + 1, self.left - 1
         return taken
-
-
-Controller = Runner[ControllerCommand, MetadataFact, ControllerAnswer]
 
 
 @dataclass(slots=True)
