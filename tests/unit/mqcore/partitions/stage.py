@@ -1,4 +1,4 @@
-"""What the tests of partitions share: batches as producers send them, a disk that can fail, syncs that end when told."""
+"""What the tests of partitions share: batches as producers send them, and syncs that end when told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All partitions of a data folder: they come, go, come again under their names, and nothing of one leaks into another."""
+"""All partitions of a data folder: they come, go, come again, and nothing of one leaks into another."""
 
 from __future__ import annotations
 

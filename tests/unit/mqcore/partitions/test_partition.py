@@ -1,4 +1,4 @@
-"""One copy of one partition: what is appended, when it is committed, who may see it, and what a bad disk does to that."""
+"""One copy of one partition: what is appended, when it is committed, who may see it; and bad disks."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_a_full_disk_refuses_produces_serves_fetches_and_recovers_by_itself() ->
     stage.append(batch(b"a"))
     disk.capacity = 0
     assert refused(stage.append(batch(b"b" * 100))) == "KAFKA_STORAGE_ERROR"
-    with pytest.raises(OSError, match="full|space|written"):
+    with pytest.raises(OSError, match=r"full|space|written"):
         stage.partition.append_records([Record(0, NOW_MS, b"k", b"v" * 100)])
     assert stage.fetch(0) == [0]
     assert stage.partition.offline is None
