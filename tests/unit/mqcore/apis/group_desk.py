@@ -55,7 +55,6 @@ class Desk:
         topics = [topic("orders", ORDERS, 3), topic("payments", PAYMENTS, 1)]
         self.image = SimpleNamespace(
             brokers={BrokerId(1): None},
-            brokers={1: None},
             topics={topic.name: topic for topic in topics},
             topics_by_id={topic.id: topic for topic in topics},
         )
