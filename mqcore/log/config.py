@@ -51,6 +51,10 @@ def _anything(value: Any) -> str | None:
     return None
 
 
+def _no_remote_storage(value: Any) -> str | None:
+    return "must be false, there is no remote storage here" if value else None
+
+
 def _gzip_level(value: Any) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "must be -1 or between 1 and 9"
 
@@ -180,7 +184,7 @@ _ROWS: tuple[tuple[str, SettingType, str, Check, str | None, str], ...] = (
      "Whether segment files are made at their full size." + _IDLE),
     ("remote.log.copy.disable", _B, "false", _anything, None, "Makes remote storage read-only." + _IDLE),
     ("remote.log.delete.on.disable", _B, "false", _anything, None, "Drops remote data with the feature." + _IDLE),
-    ("remote.storage.enable", _B, "false", _one_of(False), None,  # type: ignore[arg-type]
+    ("remote.storage.enable", _B, "false", _no_remote_storage, None,
      "Tiered storage, which this broker does not have: only false is taken."),
     ("retention.bytes", _L, "-1", _MINUS_ONE_UP, "log.retention.bytes",
      "How large a partition may grow before its oldest segments are dropped; -1 for no limit."),
