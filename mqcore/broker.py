@@ -134,6 +134,7 @@ class Broker:
             GroupRules.of(config),
             self._clock,
             lambda: len(self.observer.image.topics[OFFSETS].partitions) if OFFSETS in self.observer.image.topics else 0,
+            topic_exists=lambda topic: topic in self.observer.image.topics,
             expiry_interval_ms=config.offsets_retention_check_interval_ms,
         )
         self.services = Services(
