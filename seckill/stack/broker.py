@@ -40,7 +40,8 @@ def answers(port: int) -> bool:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.settimeout(5)
             connection.sendall(_HELLO)
-            head = connection.recv(8, socket.MSG_WAITALL)
+            with connection.makefile("rb") as answer:
+                head = answer.read(8)
             return len(head) == 8 and struct.unpack(">ii", head)[1] == 7
     except OSError:
         return False
@@ -74,8 +75,9 @@ class BrokerProcess:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-m", "mqcore", "serve", "--listen", self.address, "--data", str(self.data)]
-        for name, value in self.settings.items():
+        settings = {"listeners": f"PLAINTEXT://{self.address}", **self.settings}
+        command = [sys.executable, "-m", "mqcore", "serve", "--data", str(self.data)]
+        for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         return command
 

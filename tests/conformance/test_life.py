@@ -1,0 +1,147 @@
+"""The life of a broker process: how it starts, what stops it, whom it lets in, and what it says about itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from seckill.stack.broker import BrokerFault, BrokerProcess, free_port
+
+CLEAN_MARK = ".kafka_cleanshutdown"
+
+
+def write(broker: BrokerProcess, topic: str, count: int, **settings: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0, **settings})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(20) == 0
+
+
+def read(broker: BrokerProcess, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "reader", "log_level": 0})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found = consumer.consume(count, timeout=20)
+    consumer.close()
+    return [message.value() for message in found]
+
+
+def mqcore(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "mqcore", *arguments], capture_output=True, text=True, timeout=30)
+
+
+def test_a_stop_is_clean_and_quick_though_clients_are_connected(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker().start()
+    write(broker, "t", 10)
+    waiting = Consumer(
+        {"bootstrap.servers": broker.address, "group.id": "g", "log_level": 0, "fetch.wait.max.ms": 20_000}
+    )
+    waiting.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
+    waiting.consume(10, timeout=10)
+    assert broker.stop() == 0
+    assert (broker.data / CLEAN_MARK).exists()
+    broker.start()
+    assert not (broker.data / CLEAN_MARK).exists(), "a mark that stays would vouch for the next crash, too"
+    waiting.close()  # only now: librdkafka looks for its coordinator for 45 s
+    assert read(broker, "t", 10) == [b"%d" % number for number in range(10)]
+
+
+def test_a_killed_broker_has_everything_and_says_that_it_recovered(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker().start()
+    write(broker, "t", 1000)
+    broker.kill()
+    assert not (broker.data / CLEAN_MARK).exists()
+    broker.start()
+    assert read(broker, "t", 1000) == [b"%d" % number for number in range(1000)]
+    assert re.search(r"recovered.*partition=t-0", broker.log)
+
+
+def test_one_folder_has_one_broker(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker().start()
+    second = mqcore("serve", "--listen", f"127.0.0.1:{free_port()}", "--data", str(broker.data))
+    assert second.returncode == 1
+    assert len(second.stderr.strip().splitlines()[-1]) > 20
+    assert "Traceback" not in second.stderr
+    assert not broker.ended_by_itself()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("num.partitons=3", "num.partitons"),
+        ("num.partitions=none", "num.partitions"),
+        ("num.partitions=0", "num.partitions"),
+        ("log.retention.ms=soon", "log.retention.ms"),
+        ("listeners=127.0.0.1:9092", "listeners"),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path: Path, setting: str, said: str) -> None:
+    result = mqcore("serve", "--data", str(tmp_path / "data"), "--set", setting)
+    assert result.returncode == 1
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('"num.partitions" = 7\n[group]\ninitial.rebalance.delay.ms = 5\n[log]\nretention.never = 1\n')
+    result = mqcore("serve", "--config", str(file), "--data", str(tmp_path / "data"))
+    assert result.returncode == 1
+    assert "log.retention.never" in result.stderr
+
+
+def test_prometheus_finds_what_the_broker_counts(new_broker: Callable[..., BrokerProcess]) -> None:
+    port = free_port()
+    broker = new_broker(metrics_listener=f"127.0.0.1:{port}").start()
+    write(broker, "t", 100)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        page = answer.read().decode()
+    assert re.search(r"^mqcore_produced_records_total(\{.*\})? 100$", page, re.MULTILINE)
+    assert re.search(r'^mqcore_requests_total\{api="Produce"\} \d+$', page, re.MULTILINE)
+
+
+def test_the_doctor_finds_a_stopped_folder_healthy_and_a_spoilt_one_not(
+    new_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = new_broker().start()
+    for _ in range(5):
+        write(broker, "t", 100)
+    broker.stop()
+    assert mqcore("doctor", str(broker.data)).returncode == 0
+    segment = broker.data / "t-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    segment.write_bytes(content)
+    spoilt = mqcore("doctor", str(broker.data))
+    assert spoilt.returncode != 0
+    assert "t-0" in spoilt.stdout + spoilt.stderr
+
+
+def test_a_corrupt_partition_is_offline_and_the_others_are_served(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker().start()
+    for topic in ("bad", "good"):
+        for _ in range(5):
+            write(broker, topic, 100)
+    broker.kill()
+    segment = broker.data / "bad-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    segment.write_bytes(content)
+    broker.start()
+    assert len(read(broker, "good", 500)) == 500
+    write(broker, "good", 1)
+    assert re.search(r"ERROR.*bad-0", broker.log)
+    assert segment.read_bytes() == bytes(content), "corruption is shown, not cut"
+
+
+def test_a_broker_that_does_not_start_says_why(new_broker: Callable[..., BrokerProcess]) -> None:
+    """Of the harness itself: a start that fails must not look like a broker."""
+    broker = new_broker(no_such_setting="1")
+    with pytest.raises(BrokerFault, match=r"no\.such\.setting"):
+        broker.start()
