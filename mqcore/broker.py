@@ -43,6 +43,7 @@ from mqcore.groups.rules import GroupRules
 from mqcore.identity import BrokerId, LeaderEpoch, TopicPartition
 from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
 from mqcore.metrics import Metrics
+from mqcore.partitions.cleaner import Cleaner
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
@@ -94,7 +95,9 @@ class Broker:
         await self._register(bound)
         self._open_partitions()
         self.observer.listen(self._learn)
-        self._tasks = housekeeping.start(self.config, self.partitions, self._clock)
+        buffer_bytes = self.config.log_cleaner_dedupe_buffer_size
+        cleaner = Cleaner(self._disk, self.partitions, self._clock, buffer_bytes=buffer_bytes)
+        self._tasks = housekeeping.start(self.config, self.partitions, cleaner, self._clock)
         self._declare_metrics()
         await self.doors.open()
         log.info(
@@ -133,8 +136,9 @@ class Broker:
         self.groups = GroupCoordinator(
             GroupRules.of(config),
             self._clock,
-            lambda: len(self.observer.image.topics[OFFSETS].partitions) if OFFSETS in self.observer.image.topics else 0,
-            topic_exists=lambda topic: topic in self.observer.image.topics,
+            lambda topic: (
+                len(self.observer.image.topics[topic].partitions) if topic in self.observer.image.topics else 0
+            ),
             expiry_interval_ms=config.offsets_retention_check_interval_ms,
         )
         self.services = Services(

@@ -15,7 +15,7 @@ from mqcore.clock import Clock, Timer
 from mqcore.coordination.journal import JournalFault
 from mqcore.groups.commands import Asks, ExpireOffsets, ForgetTopic, GroupAnswer, GroupCommand, Phase
 from mqcore.groups.led import LedPartition, Resigned
-from mqcore.groups.records import partition_of
+from mqcore.groups.records import OFFSETS_TOPIC, partition_of
 from mqcore.groups.rules import GroupRules
 from mqcore.identity import TopicPartition
 from mqcore.partitions.partition import Partition
@@ -35,21 +35,19 @@ class Listed(NamedTuple):
 
 
 class GroupCoordinator:
-    """`partition_count` says how many partitions `__consumer_offsets` has now; 0 if there is no such topic yet."""
+    """`partitions_of` says how many partitions a topic has now; 0 if there is no such topic."""
 
     def __init__(
         self,
         rules: GroupRules,
         clock: Clock,
-        partition_count: Callable[[], int],
+        partitions_of: Callable[[str], int],
         *,
-        topic_exists: Callable[[str], bool] = lambda topic: True,
         expiry_interval_ms: int = 600_000,
     ) -> None:
         self._rules = rules
         self._clock = clock
-        self._partition_count = partition_count
-        self._topic_exists = topic_exists
+        self._partitions_of = partitions_of
         self._expiry_interval_ms = expiry_interval_ms
         self._expiry: Timer | None = None
         self._led: dict[int, LedPartition] = {}
@@ -60,7 +58,9 @@ class GroupCoordinator:
         """Take over the groups of a partition: they are loaded from its log first, a piece at a time."""
         if index in self._led:
             self.resign(index)
-        self._led[index] = led = LedPartition(partition, self._rules, self._clock, self._topic_exists)
+        self._led[index] = led = LedPartition(
+            partition, self._rules, self._clock, lambda topic: self._partitions_of(topic) > 0
+        )
         led.load()
         if self._expiry is None:
             self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
@@ -127,7 +127,7 @@ class GroupCoordinator:
     def _coordinating(self, group_id: str) -> LedPartition | ErrorCode:
         if len(group_id.encode()) > self._rules.max_name_bytes:
             return ErrorCode.INVALID_GROUP_ID
-        count = self._partition_count()
+        count = self._partitions_of(OFFSETS_TOPIC)
         led = self._led.get(partition_of(group_id, count)) if count else None
         if led is None:
             return ErrorCode.NOT_COORDINATOR

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 GroupRunner = Runner[GroupCommand, GroupFact, GroupAnswer]
 
-RECORDS_PER_STEP = 1_000  # ~5 ms
+RECORDS_PER_STEP = 500  # ~10 ms
 
 
 class Resigned(JournalFault):

@@ -63,7 +63,9 @@ class Office:
 
     def open(self) -> None:
         self.coordinator = GroupCoordinator(
-            self.rules, self.clock, lambda: self.partition_count, topic_exists=self.topics.__contains__
+            self.rules,
+            self.clock,
+            lambda topic: self.partition_count if topic == OFFSETS_TOPIC else topic in self.topics,
         )
         self.partitions: dict[int, Partition] = {}
 
