@@ -129,6 +129,8 @@ class Log:
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
         active = self.segments.active
         with self.faults.may_pass():
+            if len(self.segments.items) == 1:
+                self.segments.sync_names()  # a log whose first segment is lost would seem to begin with its second
             files = active.write_indexes()
             files.append(write_snapshot(self._disk, self.directory, base_offset, self._observer))
             segment = Segment.create(self._disk, self.directory, base_offset)

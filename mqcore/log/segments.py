@@ -81,7 +81,7 @@ class Segments:
         self._bytes_before_active = sum(item.size for item in self.items[:-1])
 
     def _forget(self, segment: Segment, due_ms: int) -> None:
-        self._sync_names()  # first what stays: an older name must not go before a newer one is sure
+        self.sync_names()  # first what stays: an older name must not go before a newer one is sure
         self.retire([segment.base_offset], due_ms)
         self._disk.sync_directory(self._directory)
 
@@ -134,9 +134,10 @@ class Segments:
         if self._is_new_to_parent:
             self._disk.sync_directory(self._directory.rpartition("/")[0])
             self._is_new_to_parent = False
-        self._sync_names()
+        self.sync_names()
 
-    def _sync_names(self) -> None:
+    def sync_names(self) -> None:
+        """Only the names: no hole among the segments, whatever becomes of their content."""
         names_changed = self._names_changed
         if names_changed != self._names_synced:
             self._disk.sync_directory(self._directory)
