@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mqcore.clock import Clock
 from mqcore.config import BrokerConfig
+from mqcore.partitions.cleaner import Cleaner
 from mqcore.partitions.hosted import HostedPartitions
 
 log = logging.getLogger(__name__)
 
 FLUSH_BEAT_MS = 500
 
+Step = Callable[[], object]
 
-def start(config: BrokerConfig, partitions: HostedPartitions, clock: Clock) -> list[asyncio.Task[None]]:
+
+def start(
+    config: BrokerConfig, partitions: HostedPartitions, cleaner: Cleaner, clock: Clock
+) -> list[asyncio.Task[None]]:
     def checkpoint() -> None:
         partitions.sync_all()
         partitions.checkpoint()
 
-    beats: list[tuple[float, Callable[[], None]]] = [
+    beats: list[tuple[float, Step]] = [
         (config.log_retention_check_interval_ms, partitions.expire),
         (config.log_flush_offset_checkpoint_interval_ms, checkpoint),
         (FLUSH_BEAT_MS, lambda: partitions.sync_overdue(clock.now().monotonic_ms)),
     ]
+    if config.log_cleaner_enable:
+        beats.append((config.log_cleaner_backoff_ms, cleaner.run_once))
     return [asyncio.create_task(_repeat(beat_ms, step)) for beat_ms, step in beats]
 
 
-async def _repeat(beat_ms: float, step: Callable[[], None]) -> None:
+async def _repeat(beat_ms: float, step: Step) -> None:
+    """For ever. What fails once is tried again at the next beat: a full disk may have been emptied."""
     while True:
         await asyncio.sleep(beat_ms / 1000)
         try:
-            step()
+            outcome = step()
+            if isinstance(outcome, Awaitable):
+                await outcome
         except OSError as fault:
             log.error("housekeeping failed", extra={"reason": str(fault)})
+        except Exception:
+            log.exception("housekeeping failed")
