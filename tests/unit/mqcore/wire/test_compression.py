@@ -123,6 +123,14 @@ def test_a_stream_that_is_cut_off_is_refused(codec: int) -> None:
             decompress(codec, compressed[:end], MEBIBYTE)
 
 
+@pytest.mark.parametrize("length", [b"\x00\x00\x00\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02", b"\x7f\xff\xff\xff"])
+def test_a_snappy_block_is_measured_before_it_is_read(length: bytes) -> None:
+    stream = compress(SNAPPY, b"")
+    assert stream.endswith(b"\x00\x00\x00\x01\x00")
+    with pytest.raises(BadBatch, match="snappy: block of"):
+        decompress(SNAPPY, stream[:-5] + length + b"\x00", 10)
+
+
 @pytest.mark.parametrize("codec", [-1, 5, 7])
 def test_an_unknown_codec_is_refused(codec: int) -> None:
     with pytest.raises(BadBatch):

@@ -8,7 +8,7 @@ from mqcore.wire.errors import ErrorCode, Refusal
 
 
 def test_names_and_numbers_are_those_of_kio() -> None:
-    theirs = {each.value: each.name.upper() for each in KioErrorCode}
+    theirs = {int(each.value): each.name.upper() for each in KioErrorCode}
     for each in ErrorCode:
         assert theirs[each.value] == each.name
 

@@ -19,6 +19,7 @@ from mqcore.wire.fetch import FETCH, FetchedPartition, decode_fetch, encode_fetc
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.hot import Piece, size_of
 from mqcore.wire.messages import decode_request, decode_response, encode_request, encode_response
+from mqcore.wire.reader import MAX_ELEMENTS
 from tests.unit.mqcore.wire.message_values import mappings
 
 SERVED = range(4, 19)
@@ -177,6 +178,31 @@ def test_a_request_that_is_cut_anywhere_is_a_bad_frame(version: int) -> None:
     for end in range(len(frame)):
         with pytest.raises(BadFrame):
             decode_fetch(version, frame[:end])
+
+
+@pytest.mark.parametrize("version", [4, 9, 17])
+def test_partitions_are_counted_over_all_topics(version: int) -> None:
+    half = MAX_ELEMENTS // 2 + 1
+    topic = {"topic": "orders", "topic_id": ORDERS}
+    wanted = {**topic, "partitions": [{}] * half}
+    decode_fetch(version, memoryview(encode_request(FETCH, version, {"topics": [wanted]})))
+    with pytest.raises(BadFrame, match="too many partitions"):
+        decode_fetch(version, memoryview(encode_request(FETCH, version, {"topics": [wanted, wanted]})))
+    if version >= 7:
+        forgotten = {**topic, "partitions": [0] * half}
+        with pytest.raises(BadFrame, match="too many partitions"):
+            body = encode_request(FETCH, version, {"forgotten_topics_data": [forgotten, forgotten]})
+            decode_fetch(version, memoryview(body))
+
+
+def test_a_replica_directory_is_a_uuid_and_nothing_else() -> None:
+    topic = {"topic_id": ORDERS, "partitions": [{"replica_directory_id": ORDERS}]}
+    body = encode_request(FETCH, 17, {"topics": [topic]})
+    assert decode_fetch(17, memoryview(body)).topics[0].partitions[0].replica_directory_id == ORDERS
+    longer = body.replace(b"\x01\x00\x10" + ORDERS.bytes, b"\x01\x00\x11" + ORDERS.bytes + b"?")
+    assert len(longer) == len(body) + 1
+    with pytest.raises(BadFrame, match="no UUID"):
+        decode_fetch(17, memoryview(longer))
 
 
 @pytest.mark.parametrize("version", SERVED)

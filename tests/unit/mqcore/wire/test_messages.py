@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqcore.wire.frames import BadFrame, is_flexible
+from mqcore.wire.frames import MAX_TAGS, BadFrame, is_flexible
 from mqcore.wire.messages import NAMES, decode_request, decode_response, encode_request, encode_response
+from mqcore.wire.reader import MAX_ELEMENTS
 from tests.unit.mqcore.wire.message_values import all_messages, mappings, name_of, schema_of
 
 METADATA, HEARTBEAT, API_VERSIONS, CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS = 3, 12, 18, 19, 75
@@ -93,6 +94,29 @@ def test_a_tagged_field_that_is_longer_than_its_value_is_a_bad_frame() -> None:
 def test_tagged_fields_nobody_knows_are_skipped() -> None:
     body = encode_request(HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"})
     assert decode_request(HEARTBEAT, 4, body[:-1] + b"\x01\x4d\x03abc") == ("g", 1, "m", None)
+
+
+def test_no_more_tagged_fields_are_read_than_a_message_may_have() -> None:
+    plain = encode_response(API_VERSIONS, 3, {})[:-1]
+    fits = bytes((MAX_TAGS,)) + b"\x4d\x00" * MAX_TAGS
+    assert decode_response(API_VERSIONS, 3, plain + fits).finalized_features_epoch == -1
+    with pytest.raises(BadFrame):
+        decode_response(API_VERSIONS, 3, plain + bytes((MAX_TAGS + 1,)) + b"\x4d\x00" * (MAX_TAGS + 1))
+
+
+def test_arrays_in_tagged_fields_count_with_all_others() -> None:
+    many = [{"name": "f"}] * (MAX_ELEMENTS // 2 + 1)
+    decode_response(API_VERSIONS, 3, encode_response(API_VERSIONS, 3, {"supported_features": many}))
+    body = encode_response(API_VERSIONS, 3, {"supported_features": many, "finalized_features": many})
+    with pytest.raises(BadFrame, match="too many"):
+        decode_response(API_VERSIONS, 3, body)
+
+
+def test_an_array_may_be_null_only_from_the_version_that_says_so() -> None:
+    null = b"\xff\xff\xff\xff"
+    assert decode_request(METADATA, 1, null).topics is None
+    with pytest.raises(BadFrame):
+        decode_request(METADATA, 0, null)
 
 
 def test_a_nullable_struct_may_be_absent() -> None:

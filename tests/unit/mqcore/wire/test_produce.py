@@ -143,6 +143,14 @@ def test_records_that_run_over_the_end_are_a_bad_frame_and_not_a_shorter_slice(v
             decode_produce(version, frame[:-cut], 4)
 
 
+def test_records_of_negative_length_are_a_bad_frame() -> None:
+    frame = request(3, {"index": 2, "records": None})
+    assert bytes(frame[-4:]) == b"\xff\xff\xff\xff"
+    frame[-1:] = b"\xfe"
+    with pytest.raises(BadFrame):
+        decode_produce(3, frame, 4)
+
+
 @pytest.mark.parametrize(("version", "least"), [(3, b"\x00" * 8), (13, b"\x00\x00\x00\x00\x01\x00")])
 def test_partitions_are_counted_over_all_topics(version: int, least: bytes) -> None:
     half = MAX_ELEMENTS // 2 + 1

@@ -176,43 +176,49 @@ def test_the_forger_of_these_tests_can_make_a_good_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "options"),
+    ("body", "options", "says"),
     [
-        pytest.param(GOOD[:-1], {}, id="cut"),
-        pytest.param(GOOD + b"\x00", {}, id="bytes after the last record"),
-        pytest.param(GOOD, {"count": 2}, id="a record too few"),
-        pytest.param(GOOD, {"count": 0}, id="a record too many"),
-        pytest.param(GOOD, {"count": -1}, id="a negative count"),
-        pytest.param(GOOD, {"count": 2**31 - 1}, id="a huge count"),
-        pytest.param(b"\x0b" + GOOD[1:], {}, id="a negative length"),
-        pytest.param(b"\x0a" + GOOD[1:], {}, id="a length that is short"),
-        pytest.param(b"\xfe\xff\xff\xff\x0f" + GOOD[1:], {}, id="a huge length"),
-        pytest.param(b"\x0c\x00\x00\x02\x01\x01\x00", {}, id="an offset behind the last"),
-        pytest.param(b"\x0c\x00\x00\x01\x01\x01\x00", {}, id="an offset before the first"),
-        pytest.param(b"\x0c\x00\x00\x00\x03\x01\x00", {}, id="a key of length -2"),
-        pytest.param(b"\x0c\x00\x00\x00\x7e\x01\x00", {}, id="a key over the end"),
-        pytest.param(b"\x0c\x00\x00\x00\x01\x7e\x00", {}, id="a value over the end"),
-        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x7e", {}, id="headers over the end"),
-        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x01", {}, id="a negative number of headers"),
-        pytest.param(b"\x10\x00\x00\x00\x01\x01\x02\x01\x00", {}, id="a header without a name"),
-        pytest.param(b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x00", {}, id="a header name that is no text"),
-        pytest.param(b"\x14\x00\x00\x00\x01\x01\x02\x00\xfe\xff\x03", {}, id="a header value over the end"),
-        pytest.param(b"\x18\x00\x00" + b"\x80" * 5 + b"\x00\x01\x01\x00", {}, id="a varint that is too long"),
-        pytest.param(b"\x16\x00\x00" + b"\x80" * 4 + b"\x10\x01\x01\x00", {}, id="a varint that is too large"),
-        pytest.param(GOOD, {"codec": GZIP}, id="not compressed as it says"),
-        pytest.param(GOOD, {"codec": 7}, id="an unknown codec"),
-        pytest.param(b"", {"codec": GZIP}, id="nothing, compressed"),
+        pytest.param(GOOD[:-1], {}, "1 records in 6 bytes", id="cut"),
+        pytest.param(GOOD + b"\x00", {}, "1 bytes after", id="bytes after the last record"),
+        pytest.param(GOOD, {"count": 2}, "2 records in", id="a record too few"),
+        pytest.param(GOOD, {"count": 0}, "7 bytes after", id="a record too many"),
+        pytest.param(GOOD, {"count": -1}, "-1 records in", id="a negative count"),
+        pytest.param(GOOD, {"count": 2**31 - 1}, "2147483647 records in", id="a huge count"),
+        pytest.param(b"\x0b" + GOOD[1:], {}, "record of -6 bytes", id="a negative length"),
+        pytest.param(b"\x0a" + GOOD[1:], {}, "its length says", id="a length that is short"),
+        pytest.param(b"\xfe\xff\xff\xff\x0f" + GOOD[1:], {}, "record of 2147483647 bytes", id="a huge length"),
+        pytest.param(b"\x0c\x00\x00\x02\x01\x01\x00", {}, "offset delta 1", id="an offset behind the last"),
+        pytest.param(b"\x0c\x00\x00\x01\x01\x01\x00", {}, "offset delta -1", id="an offset before the first"),
+        pytest.param(b"\x0c\x00\x00\x00\x03\x01\x00", {}, "length -2", id="a key of length -2"),
+        pytest.param(b"\x0c\x00\x00\x00\x7e\x01\x00", {}, "63 bytes run over", id="a key over the end"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x7e\x00", {}, "63 bytes run over", id="a value over the end"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x7e", {}, "63 headers in", id="headers over the end"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x01", {}, "-1 headers in", id="a negative number of headers"),
+        pytest.param(b"\x10\x00\x00\x00\x01\x01\x02\x01\x00", {}, "without a name", id="a header without a name"),
+        pytest.param(b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x00", {}, "not UTF-8", id="a header name that is no text"),
+        pytest.param(b"\x14\x00\x00\x00\x01\x01\x02\x00\xfe\xff\x03", {}, "bytes run over", id="a long header value"),
+        pytest.param(b"\x16\x00\x00" + b"\x80" * 5 + b"\x00\x01\x01\x00", {}, "too long", id="a long varint"),
+        pytest.param(b"\x14\x00\x00" + b"\x80" * 4 + b"\x10\x01\x01\x00", {}, "too large", id="a large varint"),
+        pytest.param(GOOD, {"codec": GZIP}, "gzip", id="not compressed as it says"),
+        pytest.param(GOOD, {"codec": 7}, "no compression codec 7", id="an unknown codec"),
+        pytest.param(b"", {"codec": GZIP}, "records in", id="nothing, compressed"),
     ],
 )
-def test_a_malformed_batch_is_a_bad_batch(body: bytes, options: dict[str, int]) -> None:
-    with pytest.raises(BadBatch):
+def test_a_malformed_batch_is_a_bad_batch_and_is_told_why(body: bytes, options: dict[str, int], says: str) -> None:
+    with pytest.raises(BadBatch, match=says):
         read_records(forged(body, **options))
+
+
+@pytest.mark.parametrize("length", [b"\x0b", b"\x0e", b"\xfe\xff\xff\xff\x0f"])
+def test_a_record_is_measured_before_it_is_read(length: bytes) -> None:
+    with pytest.raises(BadBatch, match="record of -?\\d+ bytes"):
+        read_records(forged(length + GOOD[1:]))
 
 
 def test_a_batch_that_is_cut_off_is_a_bad_batch() -> None:
     batch = build_batch([Record(0, NOW, b"key", b"value")])
     for end in range(len(batch)):
-        with pytest.raises(BadBatch):
+        with pytest.raises(BadBatch, match="too few bytes" if end < HEADER_BYTES else "cut off"):
             read_records(batch[:end])
 
 
