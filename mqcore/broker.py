@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID, uuid4
 
-from mqcore import housekeeping, meta
+from mqcore import gauges, housekeeping, meta
 from mqcore.apis.services import Services
 from mqcore.clock import SystemClock
 from mqcore.config import BrokerConfig
@@ -98,7 +98,7 @@ class Broker:
         buffer_bytes = self.config.log_cleaner_dedupe_buffer_size
         cleaner = Cleaner(self._disk, self.partitions, self._clock, buffer_bytes=buffer_bytes)
         self._tasks = housekeeping.start(self.config, self.partitions, cleaner, self._clock)
-        self._declare_metrics()
+        gauges.declare(self.metrics, self.partitions, self.groups, self._disk)
         await self.doors.open()
         log.info(
             "broker started",
@@ -270,32 +270,6 @@ class Broker:
         log.critical("log directory failed", extra={"data": self.config.log_dirs, "reason": str(fault)})
         if not self.failed.done():
             self.failed.set_result(f"log directory failed: {fault}")
-
-    def _declare_metrics(self) -> None:
-        observe = self.metrics.observe
-        observe("mqcore_partitions", "partitions hosted", (), lambda: [((), len(self.partitions))])
-        observe("mqcore_partitions_offline", "partitions that are offline", (), lambda: [((), self._offline())])
-        observe("mqcore_disk_free_bytes", "free bytes of the data folder", (), lambda: [((), self._disk.free_bytes())])
-        observe("mqcore_log_bytes", "bytes of logs, by topic", ("topic",), self._log_bytes)
-        observe("mqcore_group_lag", "records a group has not committed yet", ("group", "topic"), self._lag)
-
-    def _offline(self) -> int:
-        return len(self.partitions.offline) + sum(partition.offline is not None for partition in self.partitions)
-
-    def _log_bytes(self) -> list[tuple[tuple[str, ...], float]]:
-        sizes: dict[str, int] = {}
-        for partition in self.partitions:
-            sizes[partition.topic] = sizes.get(partition.topic, 0) + partition.log.size_bytes
-        return [((topic,), size) for topic, size in sizes.items()]
-
-    def _lag(self) -> list[tuple[tuple[str, ...], float]]:
-        lags: dict[tuple[str, ...], float] = {}
-        for group, name, offset in self.groups.committed():
-            partition = self.partitions.get(*name)
-            if partition is not None:
-                lag = max(0, partition.high_watermark - max(offset, partition.log_start_offset))
-                lags[group, name.topic] = lags.get((group, name.topic), 0) + lag
-        return list(lags.items())
 
 
 def _raise_open_files() -> None:
