@@ -260,7 +260,7 @@ class Log:
             end = self.end_offset
             with self.faults.no_way_back():
                 self.segments.sync(self.flushed_offset, end)
-            with contextlib.suppress(OSError):  # a hint: recovery sees what is missing in it
+            with contextlib.suppress(OSError), self.faults.may_pass():  # a hint: recovery sees what is missing in it
                 self._save_epochs()
             self.flushed_offset = max(self.flushed_offset, end)
             return self.flushed_offset

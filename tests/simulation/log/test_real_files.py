@@ -1,0 +1,139 @@
+"""The same promises on real files: real kills, real faults, a disk that is really full (C1, C10, C11)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mqcore.disk import posix
+from mqcore.disk.posix import PosixDisk
+from mqcore.log.log import Log, LogFailed
+from mqcore.wire.batches import read_header
+from mqcore.wire.records import read_records
+from tests.simulation.log.dying import CONFIG, payload
+from tests.unit.mqcore.log.bench import LastSequences, append, batch, open_log, stored
+
+ROOT = Path(__file__).parents[3]
+DYING = [sys.executable, "-m", "tests.simulation.log.dying"]
+
+
+def check(directory: Path, acknowledged: list[int]) -> Log:
+    """Everything acknowledged is there, each record is its own, and the producer's state fits."""
+    observer = LastSequences()
+    log = open_log(PosixDisk(directory), CONFIG, observer=observer)
+    offset = log.start_offset
+    for data in stored(log):
+        assert read_header(data).base_offset == offset
+        assert [record.value for record in read_records(data)] == [payload(offset)]
+        offset += 1
+    assert offset == log.end_offset >= len(acknowledged)
+    if log.end_offset:
+        assert observer.last == {1: (log.end_offset - 1, log.end_offset - 1)}
+    return log
+
+
+def test_a_process_killed_at_any_moment_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    random, told = Random(1), 0
+    directory = tmp_path / "data"
+    for life in range(5):
+        with subprocess.Popen([*DYING, str(directory)], cwd=ROOT, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(random.randrange(1, 250))]
+            process.kill()
+            lines += process.stdout.read().splitlines()
+        acknowledged = [int(line) for line in lines]
+        assert acknowledged == list(range(told, told + len(acknowledged))), f"life {life}"
+        log = check(directory, [])
+        told = log.end_offset
+        assert told > acknowledged[-1]
+        log.segments.close()
+
+
+def test_a_process_killed_at_any_system_call_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    subprocess.run([*DYING, str(tmp_path), "enumerate"], cwd=ROOT, check=True, timeout=100)
+    deaths = sorted(tmp_path.iterdir(), key=lambda path: int(path.name.partition("-")[0]))
+    assert len(deaths) > 60
+    for death in deaths:
+        if not (death / "data").exists():
+            continue
+        acknowledged = [int(line) for line in (death / "acknowledged").read_text().splitlines()]
+        log = check(death / "data", acknowledged)
+        append(log, batch([b"on it goes"]))
+        log.segments.close()
+
+
+@pytest.mark.parametrize("name", ["pwrite", "_fdatasync", "fsync"])
+def test_an_io_error_of_the_system_ends_the_log_and_the_next_start_has_all_of_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = posix if name == "_fdatasync" else os
+    call = getattr(owner, name)
+    for nth in range(1, 6):
+        directory, count = tmp_path / f"{name}-{nth}", 0
+        log = open_log(PosixDisk(directory), CONFIG)
+        taken: list[bytes] = []
+
+        def failing(*arguments: object, nth: int = nth) -> object:
+            nonlocal count
+            count += 1
+            if count == nth:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return call(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, failing)
+            with pytest.raises(LogFailed):
+                for _ in range(60):
+                    taken.append(append(log, batch([b"x" * 100])))
+                    log.sync()
+                    log.roll(0)
+            with pytest.raises(LogFailed):
+                append(log)
+        log.close()
+        assert stored(open_log(PosixDisk(directory), CONFIG))[: len(taken)] == taken
+
+
+FULL = """
+import errno, sys
+from mqcore.disk.posix import PosixDisk
+from tests.simulation.log.dying import CONFIG
+from tests.unit.mqcore.log.bench import append, batch, open_log, stored
+disk = PosixDisk(sys.argv[1] + "/data")
+log, taken, refused = open_log(disk, CONFIG), [], 0
+ballast = disk.open("ballast", create=True)
+ballast.append([bytes(300_000)])
+while refused < 20:
+    try:
+        taken.append(append(log, batch([b"x" * 700])))
+    except OSError as fault:
+        assert fault.errno == errno.ENOSPC, fault
+        refused += 1
+    if refused:
+        assert stored(log) == taken[-len(stored(log)):]
+assert log.failure is None
+disk.remove("ballast"); ballast.close()
+taken += [append(log, batch([b"y" * 700])) for _ in range(50)]
+assert stored(log) == taken
+log.segments.close()
+assert stored(open_log(disk, CONFIG)) == taken
+print("taken", len(taken))
+"""
+
+
+def test_a_disk_that_is_really_full_refuses_serves_readers_and_recovers_without_a_restart(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("needs unshare, to mount a small file system of its own")
+    mount = f'mount -t tmpfs -o size=1m tmpfs "{tmp_path}" 2>/dev/null || exit 77; exec "$@"'
+    command = ["unshare", "-r", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", FULL, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("this system lets nobody mount a small file system of his own")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("taken ")
