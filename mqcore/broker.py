@@ -49,7 +49,9 @@ from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.server.doors import Doors
 from mqcore.settings import TopicSettings
+from mqcore.wire.batches import BadBatch
 from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.frames import BadFrame
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +125,10 @@ class Broker:
             raise CannotStart(f"the metadata log cannot be opened: {self.partitions.offline[METADATA]}")
         self._metadata = opened
         self.observer = MetadataObserver(opened)
-        self.observer.follow()
+        try:
+            self.observer.follow()
+        except (BadFrame, BadBatch) as bad:  # of a newer version, perhaps
+            raise CannotStart(f"the metadata log cannot be understood: {bad}") from bad
 
     def _open_rooms(self) -> None:
         config = self.config

@@ -55,7 +55,11 @@ class Stack:
 
     def __enter__(self) -> Self:
         self._runner = asyncio.Runner()
-        self.broker = self._runner.run(self._start())
+        try:
+            self.broker = self._runner.run(self._start())
+        except BaseException:
+            self._runner.close()
+            raise
         return self
 
     async def _start(self) -> Broker:
