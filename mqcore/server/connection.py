@@ -1,7 +1,6 @@
 """Shell: one connection: bytes → frames → calls → answers, and the answers leave in the order of the requests.
 
 * Frames are parsed where they were received. A handler that keeps bytes beyond its return copies them.
-* The receive buffer grows with what has arrived, never with what a length field promises.
 * Answers given in one turn of the event loop leave at its end, those of a connection in one write: system calls, and
   waking a client that sleeps, cost more than answering.
 * An answer may hold slices of log files: they are read piece by piece as the socket takes them, so a slow reader
@@ -12,27 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 import time
 from collections import deque
 from typing import cast
 
 from mqcore.server.call import ServerCall
 from mqcore.server.dispatch import UnsupportedVersion, serve
+from mqcore.server.incoming import FIRST_BUFFER, Incoming
 from mqcore.server.outgoing import Outgoing
 from mqcore.server.traffic import Traffic
 from mqcore.wire.frames import BadFrame
 
 log = logging.getLogger(__name__)
 
-FIRST_BUFFER = 16 * 1024
 WRITE_HIGH_WATER = 1024 * 1024
 MOST_WAITING_BYTES = 1024 * 1024
 MOST_PIECES = 64
 JOINED = 16 * 1024  # up to here one copy is cheaper than a list of buffers
 LEAST_FRAME = 8
-
-_LENGTH = struct.Struct(">i")
+FRAMES_A_TURN = 32
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -42,9 +39,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = ""
         self.last_request_at = time.monotonic()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray(FIRST_BUFFER)
-        self._view = memoryview(self._buffer)
-        self._start = self._end = 0
+        self._incoming = Incoming()
         self._frame_began_at: float | None = None
         self._slots: deque[ServerCall] = deque()
         self._outgoing = Outgoing()
@@ -52,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused_at: float | None = None
         self._held = False  # no frames are served: too many unanswered, or the client does not read
         self._starved = False
+        self._resting = False
         self._ending = False
         self._waiting_bytes = 0  # of requests that wait for their answers
         self._bytes_in = traffic.metrics.bytes_in.cell()
@@ -76,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self.traffic.leave(self, self.client_host)
         self.traffic.waiting_bytes -= self._waiting_bytes
-        self.traffic.give_back(len(self._buffer) - FIRST_BUFFER)
+        self.traffic.give_back(self._incoming.beyond_first)
         self._outgoing.clear()
         slots, self._slots = self._slots, deque()
         for call in slots:
@@ -84,15 +80,18 @@ class Connection(asyncio.BufferedProtocol):
                 call.drop()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._end == len(self._buffer):  # full of frames that are held back
-            self._resize(len(self._buffer) + FIRST_BUFFER)
+        if self._incoming.is_full:  # of frames that are held back
+            self._incoming.resize(self._incoming.capacity + FIRST_BUFFER)
             self.traffic.force(FIRST_BUFFER)
-        return self._view[self._end :]
+        return self._incoming.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._end += nbytes
+        self._incoming.received(nbytes)
         self._bytes_in.value += nbytes
+        is_full = self._incoming.is_full
         self._read_frames()
+        if is_full and self._pump_is_due:
+            self._rest()  # there may be much more, and the loop would read all of it first
 
     def pause_writing(self) -> None:
         self._write_paused_at = time.monotonic()
@@ -104,22 +103,25 @@ class Connection(asyncio.BufferedProtocol):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def _read_frames(self) -> None:
-        while self._end - self._start >= 4 and not self._held and self._transport is not None:
-            start = self._start
-            (size,) = _LENGTH.unpack_from(self._buffer, start)
-            if not LEAST_FRAME <= size <= self._frame_limit:
-                self._refuse("bad_length", f"a request of {size} bytes")
+        incoming = self._incoming
+        for _ in range(FRAMES_A_TURN):
+            if self._held or self._transport is None:
+                break
+            length = incoming.next_length()
+            if length is None:
+                break
+            if not LEAST_FRAME <= length <= self._frame_limit:
+                self._refuse("bad_length", f"a request of {length} bytes")
                 return
-            stop = start + 4 + size
-            if stop > self._end:
-                self._make_room(4 + size)
+            frame = incoming.take(length)
+            if frame is None:
+                self._make_room(4 + length)
                 return
-            self._start = stop
             self._frame_began_at = None
-            self._serve(self._view[start + 4 : stop])
-        if self._start == self._end:
-            self._start = self._end = 0
+            self._serve(frame)
         else:
+            self._rest()
+        if incoming:
             self._make_room(4)
 
     def _serve(self, frame: memoryview) -> None:
@@ -147,19 +149,13 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.append(call)
 
     def _make_room(self, whole: int) -> None:
-        """The frame at `_start` needs `whole` bytes and is not complete: let the buffer take more."""
+        """The next frame needs `whole` bytes and is not complete: let the buffer take more."""
         if self._frame_began_at is None:
             self._frame_began_at = time.monotonic()
-        have = self._end - self._start
-        if self._start and self._start + whole > len(self._buffer):
-            self._view[:have] = bytes(self._view[self._start : self._end])
-            self._start, self._end = 0, have
-        if have < len(self._buffer) or whole <= len(self._buffer):
-            return
-        larger = min(whole, 2 * len(self._buffer))
-        if self.traffic.take(self, larger - len(self._buffer)):
-            self._resize(larger)
-        else:
+        more = self._incoming.make_room(whole)
+        if more and self.traffic.take(self, more):
+            self._incoming.resize(self._incoming.capacity + more)
+        elif more:
             self._starved = True
             self._hold()
 
@@ -170,20 +166,28 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._held:
             self._read_frames()
 
-    def shrink(self) -> None:
-        if self._start == self._end and len(self._buffer) > FIRST_BUFFER and not self._starved:
-            self.traffic.give_back(len(self._buffer) - FIRST_BUFFER)
-            self._start = self._end = 0
-            self._resize(FIRST_BUFFER)
+    def _rest(self) -> None:
+        """Who sends without end waits for one turn of the loop, so that answers leave and others are served."""
+        if not self._resting:
+            self._resting = True
+            self._hold()
+            self.traffic.at_turns_end(self._go_on)
 
-    def _resize(self, size: int) -> None:
-        buffer = bytearray(size)
-        buffer[: self._end] = self._view[: self._end]
-        self._buffer, self._view = buffer, memoryview(buffer)
+    def _go_on(self) -> None:
+        self._resting = False
+        self._hold()
+        self._read_frames()
+
+    def shrink(self) -> None:
+        incoming = self._incoming
+        if not incoming and incoming.beyond_first and not self._starved:
+            self.traffic.give_back(incoming.beyond_first)
+            incoming.resize(FIRST_BUFFER)
 
     def _hold(self) -> None:
         """Stop or go on reading, whichever is due."""
-        held = self._starved or self._ending or self._write_paused_at is not None or self._has_much_waiting()
+        held = self._starved or self._resting or self._ending
+        held = held or self._write_paused_at is not None or self._has_much_waiting()
         if held == self._held or self._transport is None:
             return
         self._held = held

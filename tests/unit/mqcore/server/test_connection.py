@@ -14,7 +14,8 @@ from typing import cast
 import pytest
 
 from mqcore.server import connection as module
-from mqcore.server.connection import FIRST_BUFFER
+from mqcore.server.connection import FRAMES_A_TURN
+from mqcore.server.incoming import FIRST_BUFFER
 from mqcore.server.outgoing import READ_PIECE
 from mqcore.wire.hot import Piece
 from tests.unit.mqcore.server.stage import (
@@ -82,16 +83,16 @@ def test_an_impossible_length_closes_the_connection_before_anything_is_allocated
     connection, transport = stage.connect()
     feed(connection, frame(ECHO, b"good", 1) + struct.pack(">i", size))
     assert transport.aborted and stage.bad("bad_length") == 1
-    assert len(connection._buffer) == FIRST_BUFFER
+    assert connection._incoming.capacity == FIRST_BUFFER
 
 
 def test_a_buffer_grows_with_what_has_arrived_and_not_with_what_was_promised() -> None:
     stage = Stage()
     connection, _ = stage.connect()
     feed(connection, struct.pack(">i", 100_000_000) + bytes(100))
-    assert len(connection._buffer) == FIRST_BUFFER
+    assert connection._incoming.capacity == FIRST_BUFFER
     feed(connection, bytes(50_000))
-    assert len(connection._buffer) <= 4 * 50_000
+    assert connection._incoming.capacity <= 4 * 50_000
 
 
 def test_a_request_nobody_serves_closes_the_connection() -> None:
@@ -269,6 +270,18 @@ def test_answers_of_one_turn_leave_in_one_write() -> None:
     assert correlations(transport.written) == [1, 2] and transport.writes == 1
 
 
+def test_who_sends_without_end_lets_others_have_their_turn() -> None:
+    turns: list[Callable[[], None]] = []
+    stage = Stage(call_soon=turns.append)
+    connection, transport = stage.connect()
+    feed(connection, b"".join(frame(ECHO, b"x", number) for number in range(FRAMES_A_TURN + 5)))
+    assert len(stage.desk.seen) == FRAMES_A_TURN and transport.paused
+    turns.pop()()
+    assert len(answers(transport.written)) == FRAMES_A_TURN and not transport.paused
+    turns.pop()()
+    assert correlations(transport.written) == list(range(FRAMES_A_TURN + 5))
+
+
 def test_a_slice_that_is_shorter_than_promised_ends_the_connection() -> None:
     stage = Stage()
     connection, transport = stage.connect()
@@ -310,9 +323,9 @@ def test_an_idle_buffer_shrinks() -> None:
     stage = Stage()
     connection, transport = stage.connect()
     feed(connection, frame(ECHO, bytes(500_000), 1))
-    assert len(connection._buffer) > FIRST_BUFFER
+    assert connection._incoming.capacity > FIRST_BUFFER
     connection.shrink()
-    assert len(connection._buffer) == FIRST_BUFFER and stage.traffic._held_bytes == 0
+    assert connection._incoming.capacity == FIRST_BUFFER and stage.traffic._held_bytes == 0
     feed(connection, frame(ECHO, b"still there", 2))
     assert correlations(transport.written) == [1, 2]
 
