@@ -50,6 +50,12 @@ def test_every_changed_bit_behind_the_crc_is_noticed() -> None:
             check_crc(damaged, read_header(damaged))
 
 
+def test_a_batch_that_is_cut_off_is_told_from_a_damaged_one() -> None:
+    batch = batch_at(0)
+    with pytest.raises(BadBatch, match="cut off"):
+        check_crc(batch[:-1], read_header(batch))
+
+
 def test_a_stamp_changes_place_and_epoch_and_keeps_the_crc() -> None:
     data = batch_at(0) + batch_at(0)
     second = len(data) // 2
