@@ -41,6 +41,7 @@ class BrokerConfig:
     advertised_listeners: str = setting("", "comma-separated NAME://HOST:PORT told to clients; default: the listeners")
     listener_security_protocol_map: str = setting("", "comma-separated NAME:PLAINTEXT; other protocols come later")
     log_dirs: str = setting("mqcore-data", "folder of all data; exactly one")
+    log_dirs_min_free_bytes: int = setting(67108864, "refuse produces when the disk has less room than this", minimum=0)
     broker_rack: str = setting("", "rack of this broker, shown to clients")
     metrics_listener: str = setting("", "HOST:PORT of the Prometheus page; empty: none")
 

@@ -14,6 +14,7 @@ from mqcore.partitions.hosted import HostedPartitions
 log = logging.getLogger(__name__)
 
 FLUSH_BEAT_MS = 500
+SPACE_BEAT_MS = 100
 
 Step = Callable[[], object]
 
@@ -28,6 +29,7 @@ def start(
     beats: list[tuple[float, Step]] = [
         (config.log_retention_check_interval_ms, partitions.expire),
         (config.log_flush_offset_checkpoint_interval_ms, checkpoint),
+        (SPACE_BEAT_MS, lambda: partitions.look_at_space(config.log_dirs_min_free_bytes)),
         (FLUSH_BEAT_MS, lambda: partitions.sync_overdue(clock.now().monotonic_ms)),
     ]
     if config.log_cleaner_enable:

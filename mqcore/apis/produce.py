@@ -37,8 +37,8 @@ def encode(version: int, answer: Answer) -> list[Piece]:
 
 
 def handle(request: ProduceRequest, call: Call) -> Answer | Later | None:
-    refusal = _refuse_all(request, call.version)
     services = call.services
+    refusal = _refuse_all(request, call.version, services.partitions.disk_is_full)
     now_ms = services.clock.wall_ms()
     answer: Answer = []
     pending: list[Pending] = []
@@ -71,7 +71,7 @@ def handle(request: ProduceRequest, call: Call) -> Answer | Later | None:
     return answer
 
 
-def _refuse_all(request: ProduceRequest, version: int) -> Refusal | None:
+def _refuse_all(request: ProduceRequest, version: int, disk_is_full: bool) -> Refusal | None:
     if version < FIRST_SERVED:
         return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not kept")
     if request.acks not in (-1, 0, 1):
@@ -80,6 +80,8 @@ def _refuse_all(request: ProduceRequest, version: int) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     if request.topics and not request.topics[0].partitions:
         raise BadFrame("a topic without partitions")
+    if disk_is_full:
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
     return None
 
 

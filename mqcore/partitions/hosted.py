@@ -48,6 +48,7 @@ class HostedPartitions:
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._dirty_since: dict[TopicPartition, int] = {}
         self.offline: dict[TopicPartition, str] = {}
+        self.disk_is_full = False
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -164,6 +165,14 @@ class HostedPartitions:
         for name in self._disk.names(""):
             if name.endswith(DELETED + "/"):
                 self._disk.remove(name.rstrip("/"))
+
+    def look_at_space(self, least_bytes: int) -> None:
+        """Keep a reserve: what the broker itself must write down, it can, and retention gets time to make room."""
+        free_bytes = self._disk.free_bytes()
+        if (free_bytes < least_bytes) is not self.disk_is_full:
+            self.disk_is_full = not self.disk_is_full
+            said = "disk is full, produces are refused" if self.disk_is_full else "disk has room again"
+            log.warning(said, extra={"free_bytes": free_bytes, "least_bytes": least_bytes})
 
     def sync_all(self) -> None:
         """Ask for a sync of everything that is not durable yet."""

@@ -271,6 +271,20 @@ def test_logs_are_synced_once_they_have_been_dirty_for_flush_ms() -> None:
     assert folder.flusher.requested == [partition]
 
 
+def test_the_disk_is_full_before_it_is_and_has_room_again() -> None:
+    folder = Folder()
+    partition = folder.open()
+    folder.disk.capacity = 10_000
+    folder.hosted.look_at_space(5_000)
+    assert not folder.hosted.disk_is_full
+    folder.append(partition, 1, 6_000)
+    folder.hosted.look_at_space(5_000)
+    assert folder.hosted.disk_is_full
+    folder.disk.capacity = 20_000
+    folder.hosted.look_at_space(5_000)
+    assert not folder.hosted.disk_is_full
+
+
 @pytest.mark.parametrize("content", [b"", b"version: 0\n", b"\xff\xfe", b"topic_id: ???\n"])
 def test_a_damaged_note_in_the_folder_does_not_cost_its_records(content: bytes) -> None:
     folder = Folder()
