@@ -10,8 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from crc32c import crc32c
+
 from mqcore.log.segment import Segment
-from mqcore.wire.batches import HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
+from mqcore.wire.batches import (
+    CRC_START,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    BadBatch,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 
 _CHUNK: Final = 1 << 20
 _MAGIC_AT: Final = 16
@@ -41,28 +51,36 @@ def scan(
     """Verify all batches in order; `each(position, header)` sees the valid ones."""
     position, size, batches = 0, segment.size, 0
     data, start = b"", 0
+    view = memoryview(data)
     reason: str | None = None
     while position < size:
         at = position - start
         if at + HEADER_BYTES > len(data):
             data, start, at = segment.file.read(position, min(_CHUNK, size - position)), position, 0
+            view = memoryview(data)
         try:
             header = read_header(data, at)
-            if header.size > size - position:
-                raise BadBatch(f"batch of {header.size} bytes is cut off")
-            if at + header.size > len(data):
-                data, start, at = segment.file.read(position, max(_CHUNK, header.size)), position, 0
-            check_crc(data, header, at)
         except BadBatch as error:
             reason = str(error)
             break
-        reason = _out_of_place(header, next_offset, last_epoch, gaps_allowed)
-        if reason is not None:
-            return Scanned(position, next_offset, last_epoch, batches, reason, misplaced=True)
+        length = header.length + LENGTH_OVERHEAD
+        if length > size - position:
+            reason = f"batch of {length} bytes is cut off"
+            break
+        if at + length > len(data):
+            data, start, at = segment.file.read(position, max(_CHUNK, length)), position, 0
+            view = memoryview(data)
+        if crc32c(view[at + CRC_START : at + length]) != header.crc:
+            reason = "wrong CRC"
+            break
+        if header.base_offset != next_offset or header.leader_epoch < last_epoch or header.last_offset_delta < 0:
+            reason = _out_of_place(header, next_offset, last_epoch, gaps_allowed)
+            if reason is not None:
+                return Scanned(position, next_offset, last_epoch, batches, reason, misplaced=True)
         each(position, header)
-        position += header.size
+        position += length
         batches += 1
-        next_offset, last_epoch = header.next_offset, max(last_epoch, header.leader_epoch)
+        next_offset, last_epoch = header.base_offset + header.last_offset_delta + 1, header.leader_epoch
     return Scanned(position, next_offset, last_epoch, batches, reason)
 
 

@@ -1,0 +1,65 @@
+"""Producer snapshots: how many are kept, and which one is believed."""
+
+from __future__ import annotations
+
+from mqcore.disk.memory import MemoryDisk
+from mqcore.log.config import LogConfig
+from mqcore.log.snapshots import snapshot_offsets
+from tests.unit.mqcore.log.bench import DIRECTORY, LastSequences, append, batch, open_log
+
+CONFIG = LogConfig(segment_bytes=300)
+
+
+def filled(disk: MemoryDisk) -> LastSequences:
+    observer = LastSequences()
+    log = open_log(disk, CONFIG, observer=observer)
+    for number in range(20):
+        append(log, batch([b"x" * 50], producer=number % 4, sequence=number))
+    return observer
+
+
+def test_the_newest_three_are_kept_and_one_more_is_taken_at_a_clean_stop() -> None:
+    disk = MemoryDisk()
+    filled(disk)
+    rolled = snapshot_offsets(disk, DIRECTORY)
+    assert len(rolled) == 3
+    disk.crash("kill")
+    log = open_log(disk, CONFIG, recovery_point=rolled[-1])
+    log.close()
+    assert snapshot_offsets(disk, DIRECTORY) == [*rolled[1:], 20]
+
+
+def test_a_damaged_snapshot_is_passed_over_for_an_older_one_and_the_rest_is_replayed() -> None:
+    disk = MemoryDisk()
+    wanted = filled(disk)
+    for damaged in range(4):
+        disk.crash("kill")
+        offsets = snapshot_offsets(disk, DIRECTORY)
+        if damaged:
+            disk.replace(f"{DIRECTORY}/{offsets[-damaged]:020d}.snapshot", b"\0" * 30)
+        observer = LastSequences()
+        log = open_log(disk, CONFIG, recovery_point=18, observer=observer)
+        assert observer.last == wanted.last
+        assert (log.recovery.replayed_batches > 0) == (damaged > 0)
+
+
+def test_a_snapshot_of_what_was_cut_is_not_believed() -> None:
+    disk, observer = MemoryDisk(), LastSequences()
+    log = open_log(disk, CONFIG, observer=observer)
+    for number in range(20):
+        append(log, batch([b"x" * 50], producer=number % 4, sequence=number))
+    log.truncate_to(2)
+    assert [offset for offset in snapshot_offsets(disk, DIRECTORY) if offset > 2] == []
+    assert observer.last == {0: (0, 0), 1: (1, 1)}
+
+
+def test_a_new_log_in_a_folder_with_an_old_snapshot_knows_no_producer() -> None:
+    disk, observer = MemoryDisk(), LastSequences()
+    filled(disk)
+    for name in disk.names(DIRECTORY):
+        if name.endswith(".log"):
+            disk.remove(f"{DIRECTORY}/{name}")
+    observer.last = {9: (9, 9)}
+    open_log(disk, CONFIG, observer=observer)
+    assert observer.last == {}
+    assert snapshot_offsets(disk, DIRECTORY) == []
