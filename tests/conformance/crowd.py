@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPlace
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPlace
@@ -180,3 +180,59 @@ class PythonReader(Reader):
                 for record in records:
                     self.note(place.partition, record.offset, record.value)
         consumer.close()
+
+
+class GroupReader(Reader):
+    """A member of a group: it may see a record again after a rebalance, but has to begin where the group committed."""
+
+    def __init__(self, name: str, address: str, topic: str, partitions: int, group: str) -> None:
+        super().__init__(name, address, topic, partitions)
+        self.group = group
+        self.committed: list[Place] = []  # what the broker confirmed, in the order of the confirmations
+
+    def act(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": self.group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 10_000,
+                "heartbeat.interval.ms": 500,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe([self.topic])
+        while not self.enough.is_set():
+            for message in consumer.consume(500, timeout=0.1):
+                if message.error() is None:
+                    self.note(message.partition() or 0, message.offset() or 0, message.value() or b"")
+            try:
+                for place in consumer.commit(asynchronous=False) or ():
+                    if place.error is None and place.offset >= 0:
+                        self.committed.append(Place(place.partition, place.offset))
+            except KafkaException as fault:  # nothing new, a rebalance, a broker that is gone: next time
+                assert fault.args[0].code() in _NO_COMMIT_NOW, fault
+        consumer.close()
+
+
+_NO_COMMIT_NOW = frozenset(
+    {
+        KafkaError._NO_OFFSET,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._WAIT_COORD,
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+    }
+)

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seckill.stack.broker import BrokerProcess
-from tests.conformance.crowd import ConfluentReader, ConfluentWriter, PythonReader, PythonWriter, Writer
+from tests.conformance.crowd import ConfluentReader, ConfluentWriter, GroupReader, PythonReader, PythonWriter, Writer
 from tests.conformance.history import History, anomalies
 
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -110,3 +110,77 @@ def test_nothing_acknowledged_is_lost_doubled_moved_or_reordered(
     assert anomalies(history) == {}, f"SEED={seed}"
     assert not history.unknown, f"{len(history.unknown)} records were given up by their producers"
     print(f"{len(history.acked)} records acknowledged, {len(history.unknown)} given up, {KILLS} kills")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180 + 20 * KILLS)
+def test_a_group_reads_everything_and_its_commits_never_go_back(
+    new_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    seed = int(os.environ.get("SEED", random.SystemRandom().randrange(10**6)))
+    print(f"SEED={seed} KILLS={KILLS}")
+    chance = random.Random(seed)
+    broker = new_broker().start()
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.address, "log_level": 0}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(PATIENCE_S)
+    where = (broker.address, topic, PARTITIONS)
+    writer = ConfluentWriter("ann", *where)
+    members = [GroupReader(name, *where, f"{topic}-group") for name in ("flo", "gus")]
+    for person in (writer, *members):
+        person.start()
+
+    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    witness = Consumer({**settings, "group.id": f"{topic}-group"})
+    for _ in range(KILLS):
+        time.sleep(chance.uniform(0.5, 3.0))  # the crowd works; the instant of the kill is the test's own
+        promised = _furthest(members)
+        broker.kill()
+        broker.start()
+        for place in witness.committed(places, timeout=PATIENCE_S):
+            assert place.offset >= promised.get(place.partition, -1), f"SEED={seed}"
+
+    writer.finish(PATIENCE_S * 2)
+    wanted = set(writer.acked)
+    give_up = time.monotonic() + PATIENCE_S
+    while not wanted <= {sent for member in members for _, sent in list(member.seen)}:
+        assert time.monotonic() < give_up, f"the group has not seen everything, SEED={seed}"
+        time.sleep(0.2)
+    for member in members:
+        member.finish(PATIENCE_S)
+    witness.close()
+    assert all(member.committed for member in members), "one member alone proves nothing of a group"
+    history = History(acked=writer.acked, unknown=writer.unknown)
+    history.log = {place: sent for member in members for place, sent in member.seen}
+    assert anomalies(history) == {}, f"SEED={seed}"
+    print(f"{len(wanted)} records, {sum(len(member.seen) for member in members)} seen, {KILLS} kills")
+
+
+def test_a_log_that_lost_its_end_is_found_out(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    """The control: with half of a log cut off behind the broker's back, the same clients have to see the loss."""
+    broker = new_broker().start()
+    where = (broker.address, topic, 1)
+    writer = ConfluentWriter("ann", *where)
+    writer.start()
+    while len(writer.acked) < 200:
+        time.sleep(0.01)
+    writer.finish(PATIENCE_S)
+    broker.kill()
+    segment = broker.data / f"{topic}-0" / f"{0:020}.log"
+    os.truncate(segment, segment.stat().st_size // 2)
+    broker.start()
+    auditor = ConfluentReader("eve", *where)
+    auditor.ends = {0: 1}
+    auditor.start()
+    auditor.finish(PATIENCE_S)
+    history = History(acked=writer.acked, unknown=writer.unknown, log=dict(auditor.seen))
+    assert set(anomalies(history)) == {"lost"}
+
+
+def _furthest(members: list[GroupReader]) -> dict[int, int]:
+    """The furthest confirmed commit of each partition."""
+    furthest: dict[int, int] = {}
+    for member in members:
+        for partition, offset in list(member.committed):
+            furthest[partition] = max(offset, furthest.get(partition, -1))
+    return furthest
