@@ -46,7 +46,7 @@ def _group(group_id: str, answer: Description | ErrorCode, version: int, *, incl
 
 
 def _members(answer: Description) -> list[Response]:
-    """Subscriptions and assignments are shown while they hold."""
+    """Subscriptions are shown while they hold; of assignments Kafka shows the last one, too."""
     stable = answer.phase is Phase.STABLE
     return [
         {
@@ -55,7 +55,7 @@ def _members(answer: Description) -> list[Response]:
             "client_id": member.client_id,
             "client_host": member.client_host,
             "member_metadata": member.subscription(answer.protocol) if stable else b"",
-            "member_assignment": member.assignment if stable else b"",
+            "member_assignment": member.assignment,
         }
         for member in answer.members
     ]

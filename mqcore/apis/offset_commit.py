@@ -12,6 +12,7 @@ from mqcore.wire.errors import ErrorCode
 
 API = Api(8, "OffsetCommit", 2, 10)
 
+NO_GROUP = 9  # before, a group that is not there was one of another generation (KIP-848)
 TOPIC_IDS = 10
 
 
@@ -46,6 +47,8 @@ def handle(request: Any, call: Call) -> Response | Later:
 
     def answered(answer: CommitAnswer | ErrorCode) -> None:
         committed = (answer,) * len(offsets) if isinstance(answer, ErrorCode) else answer.errors
+        if call.version < NO_GROUP and ErrorCode.GROUP_ID_NOT_FOUND in committed:
+            committed = (ErrorCode.ILLEGAL_GENERATION,) * len(offsets)
         errors.update(zip(offsets, committed, strict=True))
         call.answer(_response(request, errors))
 

@@ -66,7 +66,7 @@ def _commit_refusal(state: GroupState, command: CommitOffsets) -> ErrorCode | No
     if command.generation <= NO_GENERATION and not command.member_id and command.instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if state.is_blank:
-        return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.GROUP_ID_NOT_FOUND
     error = fence_generation(state, command.member_id, command.instance_id, command.generation)
     if error is None and state.phase is Phase.COMPLETING_REBALANCE:
         # Who commits now has not seen the new assignment: it may no longer own what it commits.

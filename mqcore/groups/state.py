@@ -227,7 +227,7 @@ class GroupState:
         self.generation, self.protocol, self.leader = fact.generation, fact.protocol, fact.leader
         joined = frozenset(member.member_id for member in self.joined())
         for member_id in joined:
-            self._put(replace(self.members[member_id], joining=None, new=False, assignment=b""))
+            self._put(replace(self.members[member_id], joining=None, new=False))
             self._refresh(member_id, fact.at)
         self._expect_sync(joined, fact.sync_deadline)
 

@@ -122,7 +122,7 @@ def test_a_stranger_is_refused() -> None:
 
 def test_a_member_of_a_group_that_is_gone_is_refused_and_makes_none() -> None:
     group = Group()
-    assert group.commit("member", 3).errors == (ErrorCode.ILLEGAL_GENERATION,)
+    assert group.commit("member", 3).errors == (ErrorCode.GROUP_ID_NOT_FOUND,)
     assert group.state.is_blank
 
 
