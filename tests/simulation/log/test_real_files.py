@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -137,3 +139,37 @@ def test_a_disk_that_is_really_full_refuses_serves_readers_and_recovers_without_
         pytest.skip("this system lets nobody mount a small file system of his own")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("taken ")
+
+
+def test_syncs_on_another_thread_run_beside_appends_rolls_and_retention(tmp_path: Path) -> None:
+    log = open_log(PosixDisk(tmp_path), CONFIG)
+    stopped = threading.Event()
+    reached: list[int] = []
+    cuts = 0
+
+    def sync_for_ever() -> None:
+        while not stopped.is_set():
+            before, cuts_before = log.end_offset, cuts
+            reached.append(log.sync())
+            if cuts == cuts_before and cuts % 2 == 0:  # odd: a cut is under way
+                assert reached[-1] >= before  # all that was appended when it was asked
+
+    with ThreadPoolExecutor(1) as threads:
+        syncing = threads.submit(sync_for_ever)
+        wanted = []
+        for number in range(2000):
+            wanted.append(append(log, batch([payload(number)])))
+            if number % 100 == 99:
+                log.expire(number, limit=log.end_offset)
+            if number % 500 == 499:
+                cuts += 1
+                log.truncate_to(log.end_offset - 3)
+                cuts += 1
+                del wanted[-3:]
+        stopped.set()
+        syncing.result()
+    assert log.sync() == log.end_offset
+    assert not log.dirty()
+    found = stored(log)
+    assert found == wanted[-len(found) :]
+    assert len(reached) > 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
 
 from mqcore.disk.memory import Crashed, MemoryDisk
 from mqcore.log.config import LogConfig
+from mqcore.log.log import LogFailed
 from tests.unit.mqcore.log.bench import DIRECTORY, LastSequences, append, batch, offsets, open_log, stored
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=50, retention_ms=-1, file_delete_delay_ms=100)
@@ -52,6 +54,26 @@ def test_cut_bytes_do_not_come_back_under_new_ones_when_the_power_goes() -> None
         found = stored(open_log(disk, CONFIG, recovery_point=2))
         assert len(found) in (2, 3)
         assert all(b"old" not in data for data in found[2:])
+
+
+def test_a_cut_that_a_kill_left_unsynced_is_made_durable_before_anything_new_is_appended() -> None:
+    for seed in range(60):
+        disk = MemoryDisk(seed)
+        log = open_log(disk, CONFIG)
+        for _ in range(3):
+            append(log, batch([b"old"]))
+        log.sync()
+        disk.fail("sync", errno.EIO)
+        with pytest.raises(LogFailed):
+            log.truncate_to(1)  # cut, but not durably
+        disk.crash("kill")
+        log = open_log(disk, CONFIG, recovery_point=1)
+        assert log.end_offset == 1
+        append(log, batch([b"new"]), epoch=1)
+        disk.crash("power")
+        found = stored(open_log(disk, CONFIG, recovery_point=1))
+        assert len(found) in (1, 2)
+        assert all(b"old" not in data for data in found[1:])
 
 
 def test_a_log_that_is_cut_wholly_goes_on_at_the_given_offset() -> None:
