@@ -157,11 +157,11 @@ def test_syncs_on_another_thread_run_beside_appends_rolls_and_retention(tmp_path
     with ThreadPoolExecutor(1) as threads:
         syncing = threads.submit(sync_for_ever)
         wanted = []
-        for number in range(2000):
+        for number in range(800):
             wanted.append(append(log, batch([payload(number)])))
             if number % 100 == 99:
                 log.expire(number, limit=log.end_offset)
-            if number % 500 == 499:
+            if number % 200 == 199:
                 cuts += 1
                 log.truncate_to(log.end_offset - 3)
                 cuts += 1
