@@ -12,12 +12,13 @@ API = Api(42, "DeleteGroups", 0, 2)
 
 
 def handle(request: Any, call: Call) -> Response | Later:
+    group_ids = list(dict.fromkeys(request.groups_names))
+
     def answered(errors: list[ErrorCode]) -> None:
         results = [
-            {"group_id": group_id, "error_code": error}
-            for group_id, error in zip(request.groups_names, errors, strict=True)
+            {"group_id": group_id, "error_code": error} for group_id, error in zip(group_ids, errors, strict=True)
         ]
         call.answer({"results": results})
 
-    call.services.groups.submit_all([(group_id, DeleteGroup()) for group_id in request.groups_names], answered)
+    call.services.groups.submit_all([(group_id, DeleteGroup()) for group_id in group_ids], answered)
     return LATER

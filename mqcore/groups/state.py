@@ -175,8 +175,9 @@ class GroupState:
                 self._move(fact)
 
     def _move(self, fact: RebalanceBegan | GenerationBegan | GenerationSettled | GroupEmptied | GroupRemoved) -> None:
+        was = self.phase
         running, replayed, then = TRANSITIONS[type(fact)]
-        assert self.phase in running or self.phase in replayed, f"{fact} while {self.phase.value}"
+        assert was in running or was in replayed, f"{fact} while {was.value}"
         self.phase = then
         self.join_deadline = self.extendable_until = None
         self.grew = False
@@ -184,7 +185,9 @@ class GroupState:
             case RebalanceBegan():
                 self.join_deadline, self.extendable_until = fact.deadline, fact.extendable_until
                 self._expect_sync(frozenset(), None)
-                self.members = {name: replace(member, syncing=None) for name, member in self.members.items()}
+                if was is Phase.COMPLETING_REBALANCE:  # what was assigned before holds no more, and nothing else does
+                    members = self.members.items()
+                    self.members = {name: replace(member, syncing=None, assignment=b"") for name, member in members}
             case GenerationBegan():
                 self._begin_generation(fact)
             case GenerationSettled():

@@ -417,7 +417,7 @@ def test_groups_are_deleted_unless_somebody_is_in_them(version: int) -> None:
     desk = Desk()
     settled(desk)
     commit(desk, 9, ("orders", 0))
-    answer = desk.ask(delete_groups, version, groups_names=["shop", "notebook", "ghost"])
+    answer = desk.ask(delete_groups, version, groups_names=["shop", "notebook", "ghost", "notebook"])
     assert [(result.group_id, result.error_code) for result in answer.results] == [
         ("shop", ErrorCode.NON_EMPTY_GROUP),
         ("notebook", ErrorCode.NONE),
