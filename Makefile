@@ -53,8 +53,9 @@ format: $(STAMP)  ## Format the code and repair what the linter can
 docs: $(STAMP)  ## Write docs/generated again
 	$(BIN)/python -m docs.generate
 
+bench: BENCH := docs/generated/benchmark-broker
 bench: $(STAMP)  ## Measure the broker beside its peers (takes a while; needs Java and Maven for Apache Kafka)
-	$(BIN)/python -m loadtest.broker
+	$(BIN)/python -m loadtest.broker --json $(BENCH).json --svg $(BENCH).svg --markdown $(BENCH).md
 
 lock: $(STAMP)  ## Resolve requirements.lock again from pyproject.toml (needs uv on the PATH)
 	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --extra dev pyproject.toml --output-file requirements.lock

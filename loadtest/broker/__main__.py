@@ -61,11 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             finally:
                 bench.stop()
     results = [bench.rows[key] for key in sorted(bench.rows, key=_order)]
+    for limit in (rows.COPY_IN, rows.COPY_OUT):
+        reached = bench.rows[limit.key].middle(report.MACHINE)
+        notes.append(f"{limit.title}: {report.number(reached)} {limit.unit}")
     if bench.half_load:
         notes.append(f"half load: {bench.half_load:,.0f} records of 1 KB a second")
-    _show(console, results)
+    shown = [measured for measured in results if report.OURS in measured.values]
+    _show(console, shown)
     about = _about(peers, repeat, seconds, time.monotonic() - began)
-    _write(options, results, about, notes)
+    _write(options, results, shown, about, notes)
     for name, value in about.items():
         console.print(f"{name}: {value}", highlight=False)
     for note in notes:
@@ -113,7 +117,11 @@ def _about(peers: Sequence[Peer], repeat: int, seconds: float, took: float) -> d
 
 
 def _write(
-    options: argparse.Namespace, results: Sequence[report.Measured], about: dict[str, str], notes: Sequence[str]
+    options: argparse.Namespace,
+    results: Sequence[report.Measured],
+    shown: Sequence[report.Measured],
+    about: dict[str, str],
+    notes: Sequence[str],
 ) -> None:
     if options.json:
         facts = {"about": about, "notes": list(notes), "rows": [measured.as_json() for measured in results]}
@@ -122,7 +130,7 @@ def _write(
         subtitle = f"{about['hardware']} · commit {about['commit']} · right is better · thick mark: the goal"
         options.svg.write_text(picture.svg(results, subtitle))
     if options.markdown:
-        options.markdown.write_text(report.markdown(results, about, notes))
+        options.markdown.write_text(report.markdown(shown, about, notes))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from typing import Any
 
 from loadtest.broker.peers import ApacheKafka, Mqcore, Peer, PeerFault, RedisStreams
 from loadtest.broker.processes import cpu_seconds, resident_mb
-from loadtest.broker.report import Measured
+from loadtest.broker.report import MACHINE, Measured
 from loadtest.broker.rows import COLD_START, COPY_IN, COPY_OUT, IDLE_MEMORY, LOADED_MEMORY, Figure, Load
 
 JOB_LIMIT_S = 150
@@ -161,7 +161,7 @@ class Bench:
             for _ in range(self._repeat):
                 self._tell(figure.title)
                 result = self._job(job, None, "", {"seconds": self._seconds / 2, "folder": str(self._folder)})
-                self._row(figure).add("limit", result["mb_per_s"])
+                self._row(figure).add(MACHINE, result["mb_per_s"])
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────
 

@@ -14,6 +14,7 @@ from typing import Any
 from loadtest.broker.rows import LESS, Figure
 
 OURS, KAFKA, REDIS = "mqcore", "Kafka", "Redis Streams"
+MACHINE = "the machine"  # stands for a peer in the rows that show its limits
 NEARLY_ALL = 0.85  # of a core, or of all of them: that was the limit
 CLIENT_LIMITED_GOAL = 0.95
 
