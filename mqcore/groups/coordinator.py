@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 A = TypeVar("A")
 
 MAX_GROUPS = 20_000
+GROUPS_PER_STEP = 500  # ~10 ms
 
 
 class Listed(NamedTuple):
@@ -105,7 +106,10 @@ class GroupCoordinator:
     def submit_all(
         self, requests: Sequence[tuple[str, Asks[A]]], waiter: Callable[[list[A | ErrorCode]], None]
     ) -> None:
-        """Ask several groups; `waiter` gets all answers at once, in the order of the requests."""
+        """Ask several groups; `waiter` gets all answers at once, in the order of the requests.
+
+        A request may name as many groups as fit into it: a long one is gone through between other work.
+        """
         answers: list[A | ErrorCode | None] = [None] * len(requests)
         missing = len(requests)
         if not missing:
@@ -121,8 +125,14 @@ class GroupCoordinator:
 
             return collected
 
-        for index, (group_id, command) in enumerate(requests):
-            self.submit(group_id, command, collect(index))
+        def ask_some(start: int) -> None:
+            end = start + GROUPS_PER_STEP
+            for index, (group_id, command) in enumerate(requests[start:end], start):
+                self.submit(group_id, command, collect(index))
+            if end < len(requests):
+                self._clock.call_soon(lambda: ask_some(end))
+
+        ask_some(0)
 
     def _coordinating(self, group_id: str) -> LedPartition | ErrorCode:
         if len(group_id.encode()) > self._rules.max_name_bytes:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from mqcore.config import BrokerConfig
 
+MOST_MEMBERS = 5_000  # even if group.max.size is larger: a heartbeat looks at all of them
+
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
@@ -33,7 +35,7 @@ class GroupRules:
             min_session_timeout_ms=config.group_min_session_timeout_ms,
             max_session_timeout_ms=config.group_max_session_timeout_ms,
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-            max_size=config.group_max_size,
+            max_size=min(config.group_max_size, MOST_MEMBERS),
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         )

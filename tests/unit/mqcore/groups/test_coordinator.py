@@ -243,6 +243,16 @@ def test_several_groups_are_asked_at_once_and_answered_in_order() -> None:
     assert answers[1] == []
 
 
+def test_very_many_groups_are_asked_between_other_work() -> None:
+    office = Office()
+    answers: list[list[Description | ErrorCode]] = []
+    many = [(f"ghost-{number}", Describe()) for number in range(coordinator.GROUPS_PER_STEP + 1)]
+    office.coordinator.submit_all(many, answers.append)
+    assert answers == []
+    office.clock.advance(0)
+    assert [len(answer) for answer in answers] == [len(many)]
+
+
 def test_all_groups_are_listed_and_their_offsets_told() -> None:
     office = Office()
     office.settle("shop")
