@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -70,6 +71,7 @@ def _serve(options: argparse.Namespace) -> int:
         try:
             broker = Broker(config)
             await broker.start()
+            gc.freeze()  # what a start has made stays: later collections, and pauses, need not look at it
         except (DirectoryLocked, ForeignFolder, CannotListen, CannotStart) as error:
             return _wrong(str(error))
         except OSError as error:

@@ -89,6 +89,7 @@ class ServerCall:
             head = response_head(self._head.correlation_id, self._flexible)
             body.insert(0, _LENGTH.pack(len(head) + size_of(body)) + head)
         self.pieces = body
+        self.when_gone = None  # it knows the handler, and the handler this call: no work for the cycle collector
         self._served.requests.value += 1
         self._served.seconds.observe(time.perf_counter() - self._started)
         self._connection.pump_soon()
@@ -99,5 +100,6 @@ class ServerCall:
     def drop(self) -> None:
         """The client is gone: whoever would answer is told, and need not."""
         self.gone = True
-        if self.when_gone is not None:
-            self.when_gone()
+        when_gone, self.when_gone = self.when_gone, None
+        if when_gone is not None:
+            when_gone()

@@ -282,6 +282,16 @@ def test_who_sends_without_end_lets_others_have_their_turn() -> None:
     assert correlations(transport.written) == list(range(FRAMES_A_TURN + 5))
 
 
+def test_an_answered_call_lets_go_of_its_handler() -> None:
+    stage = Stage()
+    connection, _ = stage.connect()
+    feed(connection, frame(PARK, b"", 1))
+    (call,) = stage.desk.parked
+    call.when_gone = call.hang_up  # a cycle: without this the collector would run again and again
+    call.answer([b"a"])
+    assert call.when_gone is None
+
+
 def test_a_slice_that_is_shorter_than_promised_ends_the_connection() -> None:
     stage = Stage()
     connection, transport = stage.connect()
