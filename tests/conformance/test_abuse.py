@@ -1,0 +1,427 @@
+"""Strangers who mean ill or know no better: every byte, count and second that they can cause has a bound.
+
+Small numbers here; `ABUSE=20 pytest tests/conformance/test_abuse.py -s` multiplies them (20: a million frames and more)
+and prints what was measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import socket
+import statistics
+import struct
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mqcore.apis.table import TABLE
+from mqcore.wire.messages import encode_request
+from seckill.stack.broker import BrokerProcess, free_port
+from tests.conformance.raw import (
+    CREATE_TOPICS,
+    FETCH,
+    JOIN_GROUP,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    Gone,
+    Wire,
+    batched,
+    fetch_request,
+    framed,
+    produce_request,
+)
+
+API_VERSIONS = 18
+TIMES = int(os.environ.get("ABUSE", "1"))
+FRAMES = 50_000 * TIMES
+SOCKETS = min(500 * TIMES, 2000)
+MIB = 1 << 20
+
+pytestmark = pytest.mark.timeout(120 + 60 * TIMES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def many_files() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def resident(broker: BrokerProcess) -> int:
+    return int(Path(f"/proc/{broker.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def open_files(broker: BrokerProcess) -> int:
+    return len(os.listdir(f"/proc/{broker.pid}/fd"))
+
+
+def wait_until(true: Callable[[], bool], what: str, within_s: float = 30.0) -> None:
+    give_up = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < give_up, what
+        time.sleep(0.02)
+
+
+def is_well(broker: BrokerProcess) -> None:
+    """It lives, answers, and has nothing to be ashamed of in its log."""
+    assert not broker.ended_by_itself(), broker.log[-3000:]
+    with Wire(broker.port) as wire:
+        assert wire.ask(API_VERSIONS, 0, b"").error_code == 0
+    assert "Traceback" not in broker.log and "trace=" not in broker.log, broker.log[-3000:]
+
+
+class Strangers:
+    """Many sockets; they are closed at the end."""
+
+    def __init__(self, broker: BrokerProcess, count: int) -> None:
+        self.sockets: list[socket.socket] = []
+        for _ in range(count):
+            self.sockets.append(socket.create_connection(("127.0.0.1", broker.port), 20))
+
+    def all_say(self, data: bytes) -> None:
+        for each in self.sockets:
+            with contextlib.suppress(ConnectionError):
+                each.sendall(data)
+
+    def __enter__(self) -> Strangers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.sockets:
+            each.close()
+
+
+class Healthy(threading.Thread):
+    """Somebody who works all the while: produces, fetches back, and measures how long that takes."""
+
+    def __init__(self, broker: BrokerProcess, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._port, self._topic = broker.port, topic
+        self._over = threading.Event()
+        self.seconds: list[float] = []
+        self.failed: str | None = None
+
+    def run(self) -> None:
+        try:
+            with Wire(self._port) as wire:
+                wire.create(self._topic)
+                while not self._over.wait(0.005):
+                    began = time.monotonic()
+                    offset = wire.produce(self._topic).base_offset
+                    assert wire.fetch(self._topic, offset).records
+                    self.seconds.append(time.monotonic() - began)
+        except Exception as fault:
+            self.failed = repr(fault)
+
+    def __enter__(self) -> Healthy:
+        self.start()
+        wait_until(lambda: bool(self.seconds) or self.failed is not None, "the healthy client cannot work")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join(30)
+        assert self.failed is None, self.failed
+        if len(self.seconds) > 20:
+            p99 = statistics.quantiles(self.seconds, n=100)[98]
+            print(f"healthy client: {len(self.seconds)} rounds, p99 {p99 * 1000:.1f} ms, max {max(self.seconds):.3f} s")
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("promised", "sent"), [(0x7FFFFFFF, 0), (100_000_000, 0), (100_000_000, 2000)])
+def test_promised_lengths_take_no_memory(new_broker: Callable[..., BrokerProcess], promised: int, sent: int) -> None:
+    broker = new_broker().start()
+    before = resident(broker)
+    with Strangers(broker, SOCKETS) as strangers:
+        strangers.all_say(struct.pack(">i", promised) + bytes(sent))
+        is_well(broker)
+        grown = resident(broker) - before
+        print(f"{SOCKETS} sockets × {promised}: {grown / MIB:.1f} MiB")
+        assert grown <= 32 * MIB * max(1, SOCKETS // 1000)
+
+
+def test_half_received_requests_share_a_budget(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    broker = new_broker(queued_max_request_bytes=str(16 * MIB), request_receive_timeout_ms="2000").start()
+    with Healthy(broker, topic):
+        before = resident(broker)
+        part = struct.pack(">i", 50_000_000) + bytes(4 * MIB)
+        with Strangers(broker, 20) as strangers:
+            for each in strangers.sockets:
+                each.setblocking(False)
+                with contextlib.suppress(OSError):
+                    each.send(part)
+            for _ in range(50):
+                for each in strangers.sockets:
+                    with contextlib.suppress(OSError):
+                        each.send(bytes(MIB))
+                time.sleep(0.01)
+            grown = resident(broker) - before
+            print(f"20 × 4 MiB of unfinished requests: {grown / MIB:.1f} MiB")
+            assert grown < 64 * MIB
+    is_well(broker)
+
+
+@pytest.mark.parametrize("fill", [b"\x00", b"\x02", b"\x7f", b"\x00\x00\x00\x01"])
+def test_counts_that_lie_take_no_memory(broker: BrokerProcess, fill: bytes) -> None:
+    """Every request in every version, its body half a megabyte of the same byte."""
+    with Wire(broker.port) as wire:
+        wire.ask(METADATA, 1, {"topics": []})
+    before = resident(broker)
+    highest, size = before, MIB // 2
+    for key, entry in TABLE.items():
+        for version in range(entry.api.first_version, entry.api.last_version + 1):
+            with Wire(broker.port) as wire, contextlib.suppress(ConnectionError, TimeoutError):
+                wire.socket.sendall(framed(key, version, 1, fill * (size // len(fill))))
+                wire.socket.settimeout(0.05)
+                wire.socket.recv(1)  # it is answered, or the connection closed; a few may wait
+            highest = max(highest, resident(broker))
+    is_well(broker)
+    print(f"{fill!r}: {(highest - before) / MIB:.1f} MiB")
+    assert highest - before < 64 * MIB
+
+
+def test_readers_that_do_not_read_take_little_memory_and_are_let_go(
+    new_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = new_broker(response_send_timeout_ms="1500").start()
+    with Wire(broker.port) as wire:
+        wire.create(topic)
+        for _ in range(64):
+            wire.produce(topic, batched(bytes(900_000)))
+        wire.fetch(topic)
+        before = resident(broker)
+        fetch = framed(FETCH, 11, 1, fetch_request(topic, max_bytes=50 * MIB, partition_max_bytes=50 * MIB))
+        with Strangers(broker, 30) as strangers:
+            strangers.all_say(fetch * 20)  # 30 GB, if anybody took them
+            time.sleep(1)
+            grown = resident(broker) - before
+            print(f"30 readers that do not read: {grown / MIB:.1f} MiB")
+            assert grown < 96 * MIB
+            wait_until(lambda: broker.log.count("slow_reader") >= 30, "they are still there")
+    is_well(broker)
+
+
+def test_requests_without_end_from_a_client_that_never_reads_are_not_taken(broker: BrokerProcess) -> None:
+    before = resident(broker)
+    requests = framed(API_VERSIONS, 0, 1, b"") * 1000
+    with Strangers(broker, 1) as strangers:
+        (one,) = strangers.sockets
+        one.settimeout(1)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 1_000_000:
+                one.sendall(requests)
+                sent += 1000
+        grown = resident(broker) - before
+        print(f"{sent} requests were taken, {grown / MIB:.1f} MiB")
+        assert sent < 1_000_000 and grown < 32 * MIB
+        is_well(broker)
+
+
+def test_requests_that_wait_are_bounded(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    """Large fetches that wait for a minute: each is several times its size in memory."""
+    broker = new_broker(queued_max_request_bytes=str(16 * MIB)).start()
+    with Healthy(broker, topic):
+        before = resident(broker)
+        request = fetch_request(topic, 1 << 40, max_wait_ms=60_000, min_bytes=1 << 30)
+        (part,) = request["topics"][0]["partitions"]
+        with Wire(broker.port) as wire:
+            end = wire.end(topic)
+        request["topics"][0]["partitions"] = [{**part, "fetch_offset": end}] * 10_000
+        frame = framed(FETCH, 11, 1, request)
+        with Strangers(broker, 20) as strangers:
+            for each in strangers.sockets:
+                each.settimeout(0.2)
+                with contextlib.suppress(TimeoutError):
+                    each.sendall(frame * 20)
+            grown = resident(broker) - before
+            print(f"400 fetches of {len(frame)} bytes that wait: {grown / MIB:.1f} MiB")
+            assert grown < 256 * MIB
+    is_well(broker)
+
+
+# ── connections and time ─────────────────────────────────────────────────────────────────────────
+
+
+def test_connections_are_limited_by_address_and_in_all(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker(max_connections="30", max_connections_per_ip="20").start()
+
+    def connects(source: str) -> Wire | None:
+        wire = Wire(broker.port, source=source)
+        try:
+            wire.ask(API_VERSIONS, 0, b"")
+        except (Gone, ConnectionError):
+            wire.close()
+            return None
+        return wire
+
+    first = [connects("127.0.0.2") for _ in range(25)]
+    assert [wire is not None for wire in first] == [True] * 20 + [False] * 5
+    second = [connects("127.0.0.3") for _ in range(15)]
+    assert [wire is not None for wire in second] == [True] * 10 + [False] * 5
+    for wire in first:
+        if wire is not None:
+            wire.close()
+    wait_until(lambda: connects("127.0.0.2") is not None, "a place that became free is not given")
+    for wire in second:
+        if wire is not None:
+            wire.close()
+
+
+def test_a_flood_of_connections_leaves_nothing_behind(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    broker = new_broker().start()
+    with Healthy(broker, topic):
+        files, before = open_files(broker), resident(broker)
+        began = time.monotonic()
+        for number in range(2000 * TIMES):
+            with socket.socket() as one:
+                one.connect(("127.0.0.1", broker.port))
+                if number % 3 == 1:
+                    one.sendall(b"\x00\x00")
+                elif number % 3 == 2:  # reset, not closed
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        print(f"{2000 * TIMES} connections in {time.monotonic() - began:.1f} s")
+        wait_until(lambda: open_files(broker) <= files, "sockets stay open")
+        assert resident(broker) - before < 32 * MIB
+    is_well(broker)
+
+
+def test_who_says_nothing_is_let_go(new_broker: Callable[..., BrokerProcess]) -> None:
+    """Also a client that is gone without a word: nothing tells the two apart."""
+    broker = new_broker(connections_max_idle_ms="1000").start()
+    with Wire(broker.port) as silent, Wire(broker.port) as waiting:
+        waiting.create("t")
+        waiting.send(FETCH, 11, fetch_request("t", max_wait_ms=3000))
+        assert silent.is_closed()
+        assert waiting.receive()[1].error_code == 0  # it was not idle: we were
+
+
+def test_one_byte_a_second_is_too_slow_and_hurts_nobody(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    broker = new_broker(request_receive_timeout_ms="1500").start()
+    frame = framed(METADATA, 1, 1, {"topics": []})
+    with Healthy(broker, topic), Strangers(broker, SOCKETS) as strangers:
+        for byte in frame[:4]:
+            strangers.all_say(bytes([byte]))
+            time.sleep(0.7)
+        wait_until(lambda: broker.log.count("slow_request") >= SOCKETS, "they are still there")
+    is_well(broker)
+
+
+# ── nonsense ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def corpus() -> list[bytes]:
+    """Sound frames of every request in every version, and some with more in them."""
+    frames = []
+    for key, entry in TABLE.items():
+        for version in range(entry.api.first_version, entry.api.last_version + 1):
+            with contextlib.suppress(ValueError):
+                frames.append(framed(key, version, 1, encode_request(key, version, {})))
+    for version in range(3, 10):
+        frames.append(framed(PRODUCE, version, 1, produce_request("fuzz", batched(b"a", b"b", producer=3))))
+    for version in range(4, 13):
+        frames.append(framed(FETCH, version, 1, fetch_request("fuzz", max_wait_ms=10)))
+    wanted = {"name": "fuzz", "num_partitions": 1, "replication_factor": 1, "configs": []}
+    frames += [framed(CREATE_TOPICS, version, 1, {"topics": [wanted], "timeout_ms": 10}) for version in range(2, 8)]
+    member = {"group_id": "fuzz", "member_id": "", "protocol_type": "consumer", "session_timeout_ms": 6000}
+    protocols = [{"name": "range", "metadata": b"\x00\x01"}]
+    frames += [framed(JOIN_GROUP, version, 1, {**member, "protocols": protocols}) for version in range(4)]
+    part = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "x"}
+    commit = {"group_id": "fuzz", "topics": [{"name": "fuzz", "partitions": [part]}]}
+    frames += [framed(OFFSET_COMMIT, version, 1, commit) for version in range(5, 9)]
+    return frames
+
+
+def mutated(frames: list[bytes], chance: random.Random) -> bytes:
+    """A frame with a few things wrong; its length is usually right, or all would end there."""
+    frame = bytearray(chance.choice(frames))
+    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+        kind = chance.randrange(8)
+        at = chance.randrange(4, len(frame))
+        if kind <= 2:
+            frame[at] ^= 1 << chance.randrange(8)
+        elif kind == 3:
+            frame[at] = chance.choice((0x00, 0x01, 0x7F, 0x80, 0xFF))
+        elif kind == 4:
+            frame[at : at + 4] = struct.pack(">i", chance.choice((-1, -2, 0, 2**31 - 1, -(2**31), 1 << 20)))
+        elif kind == 5 and len(frame) > 20:
+            del frame[at:]
+            frame += bytes(max(0, 12 - len(frame)))
+        elif kind == 6:
+            frame[at:at] = frame[at : at + chance.randrange(1, 40)]
+        else:
+            struct.pack_into(">hh", frame, 4, chance.choice(list(TABLE)), chance.randrange(-1, 20))
+    if chance.random() < 0.98:
+        struct.pack_into(">i", frame, 0, len(frame) - 4)
+    return bytes(frame)
+
+
+def counted(port: int, family: str) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+        lines = page.read().decode().splitlines()
+    return sum(int(line.rpartition(" ")[2]) for line in lines if line.startswith(family))
+
+
+def _pieces(data: bytes, chance: random.Random) -> Iterator[bytes]:
+    """Now and then as a network may cut it."""
+    if chance.random() < 0.9:
+        yield data
+        return
+    position = 0
+    while position < len(data):
+        size = chance.randrange(1, 30)
+        yield data[position : position + size]
+        position += size
+
+
+def test_nonsense_of_every_kind_harms_nobody(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    seed = int(os.environ.get("SEED", random.SystemRandom().randrange(10**6)))
+    print(f"SEED={seed} FRAMES={FRAMES}")
+    chance, frames = random.Random(seed), corpus()
+    metrics = free_port()
+    broker = new_broker(metrics_listener=f"127.0.0.1:{metrics}").start()
+    with Healthy(broker, topic):
+        for frame in frames:  # warm: readers of all versions are made once
+            with Strangers(broker, 1) as strangers:
+                strangers.all_say(frame)
+        time.sleep(0.5)
+        files, before, connections, began = open_files(broker), resident(broker), 0, time.monotonic()
+        served = refused = 0
+        while served + refused < FRAMES:  # what the broker has looked at; what came behind a bad frame does not count
+            assert not broker.ended_by_itself(), broker.log[-3000:]
+            for _ in range(500):
+                with socket.socket() as one, contextlib.suppress(OSError):
+                    one.connect(("127.0.0.1", broker.port))
+                    for piece in _pieces(
+                        b"".join(mutated(frames, chance) for _ in range(chance.randrange(1, 6))), chance
+                    ):
+                        one.sendall(piece)
+                    if chance.random() < 0.5:
+                        one.shutdown(socket.SHUT_WR)
+                        one.settimeout(0.05)
+                        one.recv(1 << 16)
+            connections += 500
+            served = counted(metrics, "mqcore_requests_total")
+            refused = counted(metrics, "mqcore_bad_requests_total")
+        grown = (resident(broker) - before) / MIB
+        seconds = time.monotonic() - began
+        print(
+            f"{connections} connections in {seconds:.0f} s: {served} served, {refused} refused, {grown:.1f} MiB grown"
+        )
+        assert min(served, refused) > FRAMES // 10
+        assert grown < 96
+        made = len(list(broker.data.iterdir()))
+        wait_until(lambda: open_files(broker) <= files + 4 * made, "sockets stay open")
+    is_well(broker)
+    assert broker.stop() == 0
+    broker.start()
+    is_well(broker)
