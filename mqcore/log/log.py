@@ -50,6 +50,7 @@ class Log:
         self._created_ms = now_ms  # of the active segment, as far as we know
         certain = loaded.recovery.clean and EPOCHS_FILE not in loaded.recovery.rebuilt
         self._epochs_saved = self.epochs.starts if certain else None
+        self._changed = not loaded.recovery.clean  # since the files were last written as a clean stop leaves them
         self._reader = Reader(self.segments)
         self.faults = Faults(directory)
         self._syncing = Lock()
@@ -119,6 +120,7 @@ class Log:
                 self.epochs.begin(header.leader_epoch, header.base_offset)
             self._observer.observe(header)
         self.end_offset = last.base_offset + last.last_offset_delta + 1
+        self._changed = True
 
     def roll(self, now_ms: int) -> None:
         """Seal the active segment and begin the next one. May be repeated after an OSError."""
@@ -139,6 +141,7 @@ class Log:
         self.segments.sync_later(files)
         self.segments.add(segment)
         self._created_ms = now_ms
+        self._changed = True
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -203,6 +206,7 @@ class Log:
             self.flushed_offset = start_offset
 
     def _go_back(self, end: int) -> None:
+        self._changed = True
         self.end_offset = end
         self.start_offset = min(self.start_offset, end)
         self.flushed_offset = min(self.flushed_offset, end)
@@ -274,11 +278,13 @@ class Log:
     def close(self) -> None:
         """Flush everything, hints included. After it the owner may write the clean mark."""
         if self.failure is None:
-            with self.faults.may_pass():
-                files = self.segments.active.write_indexes()
-                files.append(write_snapshot(self._disk, self.directory, self.end_offset, self._observer))
-            self.segments.sync_later(files)
-            self.sync()
+            if self._changed:  # else the files are as the last clean stop left them
+                with self.faults.may_pass():
+                    files = self.segments.active.write_indexes()
+                    files.append(write_snapshot(self._disk, self.directory, self.end_offset, self._observer))
+                self.segments.sync_later(files)
+            if self.dirty():
+                self.sync()
             with self.faults.may_pass():
                 self._save_epochs()
         self.segments.close()

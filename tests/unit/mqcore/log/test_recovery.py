@@ -302,6 +302,24 @@ def test_a_clean_start_scans_and_replays_nothing() -> None:
     assert not log.dirty()
 
 
+def test_a_clean_stop_of_a_log_that_nobody_changed_costs_nothing() -> None:
+    disk = MemoryDisk()
+    wanted, _ = filled(disk, close=True)
+    before = disk.changes
+    open_log(disk, CONFIG, clean=True).close()
+    assert disk.changes == before
+    log = open_log(disk, CONFIG, clean=True)
+    wanted.append(append(log))
+    log.close()
+    disk.crash("power")
+    log = open_log(disk, CONFIG, clean=True)
+    assert stored(log) == wanted
+    log.truncate_to(25)
+    log.close()
+    disk.crash("power")
+    assert stored(open_log(disk, CONFIG, clean=True)) == wanted[:25]
+
+
 def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     disk = MemoryDisk()
     wanted, _ = filled(disk, close=False)
