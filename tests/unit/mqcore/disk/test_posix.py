@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from mqcore.disk import posix
 from mqcore.disk.port import Buffer
 from mqcore.disk.posix import PosixDisk
 
@@ -118,3 +120,20 @@ def test_descriptors_that_run_out_are_an_oserror_with_their_errno(
     with pytest.raises(OSError) as caught:
         disk.open("a", create=True)
     assert caught.value.errno == errno.EMFILE
+
+
+def test_a_large_file_is_gone_at_once_and_its_space_is_given_back_on_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posix, "_LARGE", 3)
+    closers: list[threading.Thread] = []
+    monkeypatch.setattr(threading.Thread, "start", closers.append)
+    disk = PosixDisk(tmp_path)
+    disk.make_directory("orders-0")
+    for name in ("orders-0/large", "orders-0/small", "alone"):
+        disk.open(name, create=True).append((b"12" if name.endswith("small") else b"123",))
+    disk.remove("orders-0")
+    disk.remove("alone")
+    assert disk.names("") == [] and len(closers) == 2
+    for closer in closers:
+        closer.run()
