@@ -127,7 +127,7 @@ def test_a_large_file_is_gone_at_once_and_its_space_is_given_back_on_a_thread(
 ) -> None:
     monkeypatch.setattr(posix, "_LARGE", 3)
     closers: list[threading.Thread] = []
-    monkeypatch.setattr(threading.Thread, "start", closers.append)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: closers.append(thread))
     disk = PosixDisk(tmp_path)
     disk.make_directory("orders-0")
     for name in ("orders-0/large", "orders-0/small", "alone"):
