@@ -58,6 +58,7 @@ def test_an_issued_id_that_nobody_comes_back_with_is_forgotten_after_a_session()
 
 def test_an_id_that_was_never_issued_is_unknown() -> None:
     group = Group()
+    assert group.join("stranger", protocols=()).answer.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.join("stranger").answer.error is ErrorCode.UNKNOWN_MEMBER_ID
     group.stable()
     assert group.join("stranger").answer.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -246,6 +247,13 @@ def test_a_static_member_that_changes_the_vote_starts_a_rebalance() -> None:
     answer = group.join(instance="till-1", protocols=RANGE).answer
     assert answer.generation == 2
     assert answer.protocol == "range"
+
+
+def test_a_static_member_that_likes_another_protocol_better_now_starts_a_rebalance() -> None:
+    group = Group()
+    group.stable(instances=("till-1",), protocols=BOTH)
+    answer = group.join(instance="till-1", protocols=tuple(reversed(BOTH))).answer
+    assert (answer.generation, answer.protocol) == (2, "range")
 
 
 def test_a_static_member_that_restarts_while_it_joins_fences_the_waiting_request() -> None:

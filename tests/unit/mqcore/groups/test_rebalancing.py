@@ -147,6 +147,20 @@ def test_a_static_member_that_is_away_is_assigned_to_like_the_others() -> None:
     assert waiting.given
 
 
+def test_a_leader_that_comes_back_finds_another_one_leading() -> None:
+    group = Group()
+    group.stable(instances=("till-1", "till-2"))
+    first, second = group.state.instances["till-1"], group.state.instances["till-2"]
+    waiting = group.join(second, instance="till-2", protocols=(("range", b"other"),))
+    for _ in range(REBALANCE_MS // 5_000):
+        group.heartbeat(first, instance="till-1")
+        group.advance(5_000)
+    assert waiting.answer.leader == second
+    group.join(first, instance="till-1", protocols=(("range", b"other"),))
+    again = group.join(second, instance="till-2", protocols=(("range", b"other"),))
+    assert again.answer.leader == second
+
+
 def test_a_rebalance_of_static_members_that_are_all_away_goes_on_until_their_sessions_end() -> None:
     group = Group()
     first, second = group.stable(instances=("till-1", "till-2"))
@@ -223,6 +237,17 @@ def test_who_does_not_sync_in_time_is_out() -> None:
         group.advance(5_000)
     assert syncing.answer.error is ErrorCode.REBALANCE_IN_PROGRESS
     assert list(group.state.members) == [follower]
+
+
+def test_who_syncs_after_the_leader_is_in() -> None:
+    group = Group()
+    leader, follower = group.stable(2)
+    group.rejoin(leader, follower)
+    group.sync(leader, {follower: b"part"})
+    group.sync(follower)
+    for _ in range(REBALANCE_MS // 5_000 + 1):
+        assert group.heartbeat(leader) is group.heartbeat(follower) is ErrorCode.NONE
+        group.advance(5_000)
 
 
 def test_who_waits_for_the_leader_does_not_expire_meanwhile_nor_right_after() -> None:
