@@ -47,7 +47,7 @@ def _to_create(request: Any, call: Call) -> list[str]:
     services = call.services
     if not services.config.auto_create_topics_enable or (call.version >= 4 and not request.allow_auto_topic_creation):
         return []
-    names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None)
+    names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name and wanted.topic_id is None)
     absent = [name for name in names if name not in services.image.topics and wrong_name(name) is None]
     allowed = [name for name in absent if name not in INTERNAL_TOPICS or name == "__consumer_offsets"]
     return allowed[:MOST_AUTO_CREATED]
@@ -66,8 +66,8 @@ def _described(request: Any, call: Call, errors: dict[str, ErrorCode]) -> Respon
 def _named(call: Call, wanted: Any, errors: dict[str, ErrorCode]) -> Response:
     """One topic that was asked for, by name or (from version 12) by id."""
     image = call.services.image
-    if wanted.name is None:
-        topic = image.topics_by_id.get(wanted.topic_id) if wanted.topic_id is not None else None
+    if wanted.topic_id is not None or wanted.name is None:  # with an id Java's client sends an empty name, not null
+        topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": None, "topic_id": wanted.topic_id}
         return _describe(call.services, topic)
