@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from mqcore.log.errors import LogFailed
@@ -25,7 +25,7 @@ class Flusher:
         self._failed = failed
         self._syncs = syncs
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
-        self._under_way: set[Partition] = set()
+        self._under_way: dict[Partition, Future[int] | None] = {}  # None: it begins in a moment
         self._again: set[Partition] = set()
         self._closed = False
 
@@ -36,21 +36,34 @@ class Flusher:
         if partition in self._under_way:
             self._again.add(partition)
             return
-        self._under_way.add(partition)
+        self._under_way[partition] = None
         asyncio.get_running_loop().call_soon(self._start, partition)
 
     def _start(self, partition: Partition) -> None:
         if self._closed:
             return
-        loop = asyncio.get_running_loop()
-        sync = loop.run_in_executor(self._threads, partition.log.sync)
-        sync.add_done_callback(lambda done: self._ended(partition, done))
+        if partition.offline is not None:  # its folder's name may belong to another topic by now
+            self._forget(partition)
+            return
+        self._under_way[partition] = sync = self._threads.submit(partition.log.sync)
+        asyncio.wrap_future(sync).add_done_callback(lambda done: self._ended(partition, done))
+
+    def settle(self, partition: Partition) -> None:
+        """Block until no thread works on the log any more: a moment, before its folder is taken away."""
+        sync = self._under_way.get(partition)
+        if sync is not None:
+            wait((sync,))
+
+    def _forget(self, partition: Partition) -> bool:
+        """Whether it was asked for once more meanwhile."""
+        self._under_way.pop(partition, None)
+        wanted_again = partition in self._again
+        self._again.discard(partition)
+        return wanted_again
 
     def _ended(self, partition: Partition, done: asyncio.Future[int]) -> None:
         self._syncs.value += 1
-        self._under_way.discard(partition)
-        wanted_again = partition in self._again
-        self._again.discard(partition)
+        wanted_again = self._forget(partition)
         fault = None if done.cancelled() else done.exception()
         if partition.offline is not None or self._closed:
             return  # deleted, or failed before; or the log is flushed by its closing now

@@ -106,6 +106,7 @@ class HostedPartitions:
         self._dirty_since.pop(name, None)
         self._drop_offsets(name)
         partition.go_offline("the topic was deleted")
+        self._flusher.settle(partition)
         try:
             self._put_aside(str(name), partition.topic_id)
         except OSError as fault:  # the next start puts it aside as a stray

@@ -92,7 +92,7 @@ def test_a_fault_tells_who_waits_and_the_owner_of_the_folder() -> None:
     run(test)
 
 
-def test_a_deleted_partition_is_synced_for_nothing_and_forgotten() -> None:
+def test_the_log_of_a_deleted_partition_is_not_touched_again() -> None:
     async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
         disk = MemoryDisk()
         stage, partition = hosted(flusher, disk)
@@ -100,10 +100,32 @@ def test_a_deleted_partition_is_synced_for_nothing_and_forgotten() -> None:
         flusher.request(partition)
         partition.go_offline("deleted")
         disk.remove("orders-0")
-        while not syncs.value:
+        changes = disk.changes
+        for _ in range(5):
             await asyncio.sleep(0)
-        assert not failed
+        assert not failed and not syncs.value and disk.changes == changes
         assert partition not in flusher._under_way and partition not in flusher._again
+
+    run(test)
+
+
+def test_a_folder_is_taken_away_only_when_its_sync_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        stage, partition = hosted(flusher)
+        began, ended, real = threading.Event(), threading.Event(), partition.log.sync
+
+        def slow() -> int:
+            began.set()
+            threading.Event().wait(0.02)
+            reached = real()
+            ended.set()
+            return reached
+
+        monkeypatch.setattr(partition.log, "sync", slow)
+        stage.append()
+        await asyncio.get_running_loop().run_in_executor(None, began.wait, 5)
+        flusher.settle(partition)
+        assert ended.is_set()
 
     run(test)
 

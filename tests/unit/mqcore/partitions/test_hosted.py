@@ -30,6 +30,9 @@ class HeldFlusher(Flusher):
     def request(self, partition: Partition) -> None:
         self.requested.append(partition)
 
+    def settle(self, partition: Partition) -> None:
+        pass
+
     def run(self) -> None:
         while self.requested:
             partition = self.requested.pop()
