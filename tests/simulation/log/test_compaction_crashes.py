@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Literal
@@ -11,6 +12,7 @@ import pytest
 from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.log.compaction import Compactor
 from mqcore.log.config import LogConfig
+from mqcore.log.examination import first_bad
 from mqcore.log.log import Log
 from mqcore.wire.records import Record, read_records
 from tests.unit.mqcore.log.bench import append, batch, open_log, stored
@@ -39,6 +41,7 @@ def newest(found: list[Record]) -> dict[bytes | None, tuple[int, bytes | None]]:
 
 
 def compact(disk: MemoryDisk, log: Log) -> None:
+    log.reconfigure(replace(CONFIG, segment_bytes=1800))  # several originals make one cleaned segment
     Compactor(disk, log, first_dirty=0, limit=log.end_offset, now_ms=0).run()
 
 
@@ -70,6 +73,7 @@ def test_a_crash_at_any_call_loses_no_newest_record_and_brings_back_no_deleted_o
         assert newest(after) == newest(before), nth
         assert set(after) <= set(before)
         assert again.recovery.cut_bytes == 0
+        assert first_bad(disk, "orders-0") is None  # no hole, and no segment that was replaced is left
         compact(disk, again)
         once_more = records(again)
         assert newest(once_more) == newest(before)
