@@ -25,6 +25,8 @@ def _answer(call: Call, topic: str, wanted: Any) -> Response:
     partition = find_partition(call.services, topic, None, wanted.partition)
     if isinstance(partition, ErrorCode):
         return answer | {"error_code": partition}
+    if partition.offline is not None:
+        return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
     refusal = partition.check_epoch(wanted.current_leader_epoch)
     if refusal is not None:
         return answer | {"error_code": refusal.error}

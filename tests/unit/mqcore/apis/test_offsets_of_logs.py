@@ -1,0 +1,105 @@
+"""ListOffsets and OffsetForLeaderEpoch: what a log says of itself, and nothing beyond its high watermark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mqcore.apis import list_offsets, offset_for_leader_epoch
+from mqcore.identity import LeaderEpoch
+from mqcore.wire.errors import ErrorCode
+from tests.unit.mqcore.apis.counter import ORDERS, Counter, CounterCall
+from tests.unit.mqcore.partitions.stage import NOW_MS, batch
+
+LATEST, EARLIEST, LARGEST = -1, -2, -3
+
+
+def offset_at(counter: Counter, timestamp: int, *, version: int = 11, isolation: int = 0, topic: str = ORDERS) -> Any:
+    wanted = SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+    topics = [SimpleNamespace(name=topic, partitions=[wanted])]
+    request = SimpleNamespace(isolation_level=isolation, topics=topics)
+    (answer,) = list_offsets.handle(request, CounterCall(counter, version))["topics"][0]["partitions"]
+    error = ErrorCode(answer.get("error_code", 0))
+    return error.name if error else (answer["offset"], answer["timestamp"])
+
+
+def filled(**settings: str) -> Counter:
+    """Three batches, the second of them the youngest."""
+    counter = Counter(**settings)
+    for timestamp in (NOW_MS, NOW_MS + 20, NOW_MS + 10):
+        counter.stages[ORDERS].append(batch(b"x", timestamp=timestamp))
+    return counter
+
+
+def test_the_ends_of_a_log() -> None:
+    counter = filled()
+    assert offset_at(counter, LATEST) == (3, -1)
+    assert offset_at(counter, EARLIEST) == (0, -1)
+    counter.stages[ORDERS].partition.delete_records(2)
+    assert offset_at(counter, EARLIEST) == (2, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [
+        (0, (0, NOW_MS)),
+        (NOW_MS, (0, NOW_MS)),
+        (NOW_MS + 1, (1, NOW_MS + 20)),
+        (NOW_MS + 20, (1, NOW_MS + 20)),
+        (NOW_MS + 21, (-1, -1)),
+        (LARGEST, (1, NOW_MS + 20)),
+        (-4, (0, -1)),
+        (-5, (-1, -1)),
+        (-6, (-1, -1)),
+        (-99, (-1, -1)),
+    ],
+)
+def test_offsets_by_time_and_by_meaning(timestamp: int, found: tuple[int, int]) -> None:
+    assert offset_at(filled(), timestamp) == found
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+def test_a_meaning_is_not_served_before_its_version(timestamp: int, first: int) -> None:
+    assert offset_at(filled(), timestamp, version=first - 1) == "UNSUPPORTED_VERSION"
+    assert offset_at(filled(), timestamp, version=first) != "UNSUPPORTED_VERSION"
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_nothing_above_the_high_watermark_is_told(isolation: int) -> None:
+    counter = filled(flush_messages="1")
+    assert offset_at(counter, LATEST, isolation=isolation) == (0, -1)
+    assert offset_at(counter, NOW_MS, isolation=isolation) == (-1, -1)
+    assert offset_at(counter, LARGEST, isolation=isolation) == (-1, -1)
+    counter.sync()
+    assert offset_at(counter, LATEST, isolation=isolation) == (3, -1)
+
+
+def test_what_is_not_there_or_offline_says_so() -> None:
+    counter = filled()
+    assert offset_at(counter, LATEST, topic="absent") == "UNKNOWN_TOPIC_OR_PARTITION"
+    counter.stages[ORDERS].partition.go_offline("disk")
+    assert offset_at(counter, LATEST) == "KAFKA_STORAGE_ERROR"
+    assert end_of(counter, 3) == "KAFKA_STORAGE_ERROR"
+
+
+def end_of(counter: Counter, epoch: int, current: int = -1) -> Any:
+    wanted = SimpleNamespace(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+    request = SimpleNamespace(topics=[SimpleNamespace(topic=ORDERS, partitions=[wanted])])
+    (answer,) = offset_for_leader_epoch.handle(request, CounterCall(counter, 4))["topics"][0]["partitions"]
+    error = ErrorCode(answer.get("error_code", 0))
+    return error.name if error else (answer["leader_epoch"], answer["end_offset"])
+
+
+def test_where_an_epoch_ended() -> None:
+    counter = filled()
+    partition = counter.stages[ORDERS].partition
+    partition.lead(LeaderEpoch(6))
+    counter.stages[ORDERS].append()
+    assert end_of(counter, 3) == (3, 3)
+    assert end_of(counter, 5) == (3, 3)  # nothing was written in it
+    assert end_of(counter, 6) == (6, 4)
+    assert end_of(counter, 7) == (-1, -1)
+    assert end_of(counter, 3, current=5) == "FENCED_LEADER_EPOCH"
+    assert end_of(counter, 3, current=7) == "UNKNOWN_LEADER_EPOCH"
