@@ -12,12 +12,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, TextIO
 
-from crc32c import crc32c
-
 from mqcore.log.index import OffsetIndex, TimeIndex
 from mqcore.log.segment import INDEX, LOG, TIME_INDEX
 from mqcore.log.snapshots import SNAPSHOT
 from mqcore.wire.batches import HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
+from mqcore.wire.checksum import crc32c
 from mqcore.wire.records import iterate_records
 
 CODECS: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
 from mqcore.log.segment import Segment
 from mqcore.wire.batches import (
     CRC_START,
@@ -22,6 +20,7 @@ from mqcore.wire.batches import (
     check_crc,
     read_header,
 )
+from mqcore.wire.checksum import crc32c
 
 _CHUNK: Final = 1 << 20
 _MAGIC_AT: Final = 16

@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from mqcore.wire.batches import BatchHeader
+from mqcore.wire.checksum import crc32c
 from mqcore.wire.errors import ErrorCode, Refusal
 
 REMEMBERED_BATCHES = 5

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
+from mqcore.wire.checksum import crc32c
 
 Buffer = bytes | bytearray | memoryview
 

@@ -13,8 +13,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from mqcore.wire.batches import (
     COMPRESSION_MASK,
     CRC_START,
@@ -27,6 +25,7 @@ from mqcore.wire.batches import (
     Buffer,
     read_header,
 )
+from mqcore.wire.checksum import crc32c
 from mqcore.wire.compression import compress, decompress
 
 LIMIT_BYTES: Final = 64 * 1024 * 1024
