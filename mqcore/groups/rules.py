@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mqcore.config import BrokerConfig
 
+LONGEST_TEXT = 32_767  # of a string in a record of `__consumer_offsets`
 MOST_MEMBERS = 5_000  # even if group.max.size is larger: a heartbeat looks at all of them
 
 
@@ -36,6 +37,6 @@ class GroupRules:
             max_session_timeout_ms=config.group_max_session_timeout_ms,
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             max_size=min(config.group_max_size, MOST_MEMBERS),
-            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+            offset_metadata_max_bytes=min(config.offset_metadata_max_bytes, LONGEST_TEXT),
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         )
