@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mqcore.apis.services import Services
 from mqcore.wire.frames import RequestHead, response_head
 from mqcore.wire.hot import BUFFERS, Piece, size_of
+from mqcore.wire.produce import PRODUCE
 
 if TYPE_CHECKING:
     from mqcore.server.connection import Connection
@@ -69,10 +70,10 @@ class ServerCall:
     def answered(self) -> bool:
         return self.pieces is not None
 
-    @property
-    def answer_bytes(self) -> int:
-        """In memory; slices of logs are not."""
-        return sum(len(piece) for piece in self.pieces or () if isinstance(piece, BUFFERS))
+    def held_bytes(self, request_bytes: int) -> int:
+        """What it keeps in memory while it waits: what was produced and what is fetched are in the log."""
+        request = 0 if self._served.api.key == PRODUCE else request_bytes
+        return request + sum(len(piece) for piece in self.pieces or () if isinstance(piece, BUFFERS))
 
     def answer(self, response: Any) -> None:
         """`None` stands for no answer at all (Produce with acks=0)."""

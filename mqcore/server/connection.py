@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         slots = self._slots
         if slots and not (call.answered and slots[0].answered):  # it waits: for its own answer, or for those before it
-            call.size = len(frame) + call.answer_bytes
+            call.size = call.held_bytes(len(frame))
             self._waiting_bytes += call.size
             self.traffic.waiting_bytes += call.size
             self._hold()

@@ -105,7 +105,7 @@ class Traffic:
     @property
     def is_crowded(self) -> bool:
         """Requests that wait hold too much, several times their bytes: no connection may add a second one."""
-        return self.waiting_bytes > self.config.queued_max_request_bytes // 4
+        return self.waiting_bytes > self.config.queued_max_request_bytes // 8
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 

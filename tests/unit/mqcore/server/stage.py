@@ -131,7 +131,7 @@ class Stage:
         self.desk = Desk()
         self.traffic.table = {
             key: Served(
-                cast(Any, _FakeApi(name)),
+                cast(Any, _FakeApi(key, name)),
                 self.desk.handle(key),
                 lambda version, data, start: bytes(data[start:]),
                 lambda version, answer: list(answer),
@@ -140,6 +140,10 @@ class Stage:
             )
             for key, name in zip((ECHO, PARK, SILENT, BREAK, HANG_UP), Names, strict=True)
         }
+
+    def be_produce(self, key: int) -> None:
+        """The requests of this made-up kind count as those of Produce."""
+        self.traffic.table[key] = self.traffic.table[key]._replace(api=cast(Any, _FakeApi(0, "produce")))
 
     def connect(self, host: str = "10.0.0.1") -> tuple[Connection, FakeTransport]:
         connection, transport = Connection(self.traffic, "PLAINTEXT"), FakeTransport(host)
@@ -154,8 +158,8 @@ class Stage:
 class _FakeApi:
     first_version = last_version = 0
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, key: int, name: str) -> None:
+        self.key, self.name = key, name
 
 
 def feed(connection: Connection, data: bytes, at_most: int = 1 << 20) -> None:

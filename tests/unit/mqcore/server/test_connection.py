@@ -431,3 +431,12 @@ def test_who_does_not_read_holds_up_the_end_only_for_so_long() -> None:
     stage.traffic.end()
     asyncio.run(stage.traffic.drain(0.02))
     assert transport.aborted
+
+
+def test_what_was_produced_is_in_the_log_and_does_not_count_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_BYTES", 1000)
+    stage = Stage()
+    stage.be_produce(PARK)
+    connection, transport = stage.connect()
+    feed(connection, frame(PARK, bytes(5000)) + frame(PARK, bytes(5000)))
+    assert not transport.paused and len(stage.desk.parked) == 2
