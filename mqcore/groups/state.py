@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mqcore.coordination.decision import Ticket
 from mqcore.groups.commands import Phase
 from mqcore.groups.facts import (
     CommittedOffset,
@@ -31,6 +30,7 @@ from mqcore.groups.facts import (
     MemberSynced,
     OffsetCommitted,
     OffsetRemoved,
+    Protocols,
     RebalanceBegan,
     RebalanceExtended,
     SessionsRefreshed,
@@ -240,8 +240,7 @@ class GroupState:
         self.since_wall_ms = fact.at_wall_ms
         present, self.members, self.instances = self.members, {}, {}
         for settled in fact.members:
-            member = present.get(settled.member_id) or restore(settled, fact.protocol)
-            self._put(replace(member, assignment=settled.assignment, syncing=None))
+            self._put(restore(settled, fact.protocol, present.get(settled.member_id)))
 
     def _clear_members(self) -> None:
         self.members, self.instances = {}, {}
@@ -267,7 +266,11 @@ def may_expire(member: Member) -> bool:
     return member.new or not member.waits
 
 
-def restore(settled: SettledMember, protocol: str) -> Member:
+def restore(settled: SettledMember, protocol: str, known: Member | None) -> Member:
+    """The member of a record. Of who is here already more is known, unless that is from an older record."""
+    protocols: Protocols = ((protocol, settled.subscription),)
+    if known is not None and protocols[0] in known.protocols:
+        protocols = known.protocols
     return Member(
         settled.member_id,
         settled.instance_id,
@@ -275,8 +278,9 @@ def restore(settled: SettledMember, protocol: str) -> Member:
         settled.client_host,
         settled.session_timeout_ms,
         settled.rebalance_timeout_ms,
-        ((protocol, settled.subscription),),
+        protocols,
         settled.assignment,
+        None if known is None else known.session_deadline,
     )
 
 
@@ -291,8 +295,3 @@ def settle(member: Member, protocol: str | None, assignment: bytes) -> SettledMe
         member.subscription(protocol),
         assignment,
     )
-
-
-def waiting(members: Iterable[Member]) -> list[Ticket]:
-    """The tickets of all who wait, in JoinGroup or SyncGroup."""
-    return [ticket for member in members for ticket in (member.joining, member.syncing) if ticket is not None]

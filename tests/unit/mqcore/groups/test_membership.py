@@ -8,7 +8,7 @@ import pytest
 
 from mqcore.groups.commands import Describe, Phase, Resume, Sync
 from mqcore.wire.errors import ErrorCode
-from tests.unit.mqcore.groups.cast import AT_ONCE, SESSION_MS, Group
+from tests.unit.mqcore.groups.cast import AT_ONCE, SESSION_MS, Group, subscription
 
 
 def test_everybody_gets_the_part_the_leader_gave_it() -> None:
@@ -194,6 +194,23 @@ def test_members_and_their_generation_survive_a_restart() -> None:
     group.submit(Resume())
     assert group.heartbeat(follower, 2) is ErrorCode.NONE
     assert group.sync(leader).answer.assignment == leader.encode()
+
+
+def test_what_members_said_last_is_what_survives_a_restart() -> None:
+    """Two generations are in the journal; the second one counts, in all that a member said."""
+    group = Group()
+    old = (("sticky", b"old"), ("range", b""))
+    member = group.join(protocols=old, session_ms=20_000).answer.member_id
+    group.sync(member)
+    new = (("range", subscription("orders", "payments")),)
+    newcomer = group.join(protocols=new)
+    group.join(member, protocols=(*new, *old), session_ms=30_000)
+    group.sync(newcomer.answer.member_id)
+    group.sync(member)
+    assert group.state.protocol == "range"
+    group.restart()
+    restored = group.state.members[member]
+    assert (restored.protocols, restored.session_timeout_ms) == (new, 30_000)
 
 
 def test_after_a_restart_members_have_one_session_to_show_up() -> None:
