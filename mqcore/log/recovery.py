@@ -245,9 +245,8 @@ class _Verification:
         recovery.cut_reason = reason
         if remove_snapshots_above(self._disk, self._directory, result.next_offset):
             self._disk.sync_directory(self._directory)
-        while len(self._items) > index + 1:  # the last one first: no crash may leave a hole
-            gone = self._items.pop()
+        for gone in self._items[index + 1 :]:  # in any order: none of them holds a valid batch
             for suffix in (LOG, INDEX, TIME_INDEX):
                 self._disk.remove(gone.path(suffix))
-            self._disk.sync_directory(self._directory)
+        del self._items[index + 1 :]
         segment.cut(result.end_position)
