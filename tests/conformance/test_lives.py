@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -467,3 +468,67 @@ def test_doctor_finds_nothing_and_dump_reads_everything(
     folder = str(broker.data / f"{topic}-0")
     shown = subprocess.run([*MQCORE, "dump", "--records", folder], capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0 and "to be found" in shown.stdout, shown.stdout + shown.stderr
+
+
+# ── a failing disk ───────────────────────────────────────────────────────────────────────────────
+
+
+class Straced(BrokerProcess):
+    """Its system calls fail as told, in strace's words."""
+
+    inject = ""
+
+    def command(self) -> list[str]:
+        return ["strace", "-f", "-o", "/dev/null", "-e", f"inject={self.inject}", *super().command()]
+
+
+@pytest.mark.needs("strace")
+def test_a_disk_that_fails_a_sync_ends_the_broker_which_acknowledges_nothing_more(tmp_path: Path, topic: str) -> None:
+    """A failed fdatasync is final: nobody knows what is on the disk, so nobody is told that anything is."""
+    broker = Straced(tmp_path / "broker")
+    broker.inject = "fdatasync:error=EIO:when=30"
+    broker.start()
+    acknowledged = []
+    try:
+        with Wire(broker.port) as wire:
+            wire.create(topic, flush_messages="1")
+            for number in range(100):
+                answer = wire.produce(topic, batched(b"%d" % number))
+                if answer.error_code:
+                    assert name(answer.error_code) == "KAFKA_STORAGE_ERROR"
+                    break
+                acknowledged.append(b"%d" % number)
+    except Gone:
+        pass
+    give_up = time.monotonic() + 20
+    while not broker.ended_by_itself():
+        assert time.monotonic() < give_up, broker.log[-2000:]
+        time.sleep(0.02)
+    assert broker.stop() == 1  # the code of a process that has ended already
+    assert 0 < len(acknowledged) < 100
+    assert broker.log.splitlines()[-1].startswith("mqcore: log directory failed") and "Traceback" not in broker.log
+    assert not (broker.data / ".kafka_cleanshutdown").exists()
+    with BrokerProcess(tmp_path / "broker") as again, Wire(again.port) as wire:
+        assert [value for _, value in read_all(wire, topic)][: len(acknowledged)] == acknowledged
+
+
+@pytest.mark.needs("strace")
+def test_writes_that_find_no_room_are_refused_and_leave_nothing_half_done(tmp_path: Path, topic: str) -> None:
+    broker = Straced(tmp_path / "broker")
+    broker.inject = "pwrite64:error=ENOSPC:when=20+3"  # every third write, whatever it is for
+    broker.start()
+    outcomes = []
+    with Wire(broker.port) as wire:
+        wire.create(topic)
+        for number in range(60):
+            answer = wire.produce(topic, batched(b"%d" % number))
+            outcomes.append((name(answer.error_code), answer.base_offset, b"%d" % number))
+        assert {error for error, _, _ in outcomes} == {"NONE", "KAFKA_STORAGE_ERROR"}
+        kept = [(offset, value) for error, offset, value in outcomes if error == "NONE"]
+        assert read_all(wire, topic) == kept
+    assert not broker.ended_by_itself()
+    pid = int(Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()[0])
+    os.kill(pid, signal.SIGKILL)  # the broker's own process, under strace
+    broker.stop()
+    with BrokerProcess(tmp_path / "broker") as again, Wire(again.port) as wire:
+        assert read_all(wire, topic) == kept
