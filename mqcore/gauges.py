@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mqcore.disk.port import Disk
 from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.metrics import Metrics, Sample
 from mqcore.partitions.hosted import HostedPartitions
+from mqcore.partitions.partition import Partition
 
 
 def declare(metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordinator, disk: Disk) -> None:
@@ -16,16 +19,31 @@ def declare(metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordin
     observe("mqcore_partitions", "partitions hosted", (), lambda: [((), len(partitions))])
     observe("mqcore_partitions_offline", "partitions that are offline", (), lambda: [((), offline())])
     observe("mqcore_disk_free_bytes", "free bytes of the data folder", (), lambda: [((), disk.free_bytes())])
-    observe("mqcore_log_bytes", "bytes of logs, by topic", ("topic",), lambda: _log_bytes(partitions))
+    observe("mqcore_log_bytes", "bytes of logs", ("topic",), lambda: _by_topic(partitions, _size))
+    produced = "mqcore_produced_bytes_total", "mqcore_produced_records_total"
+    observe(produced[0], "bytes of batches appended", ("topic",), lambda: _by_topic(partitions, _bytes), "counter")
+    observe(produced[1], "records appended", ("topic",), lambda: _by_topic(partitions, _records), "counter")
     about_lag = "records a group has not committed yet"
     observe("mqcore_group_lag", about_lag, ("group", "topic"), lambda: _lag(partitions, groups))
 
 
-def _log_bytes(partitions: HostedPartitions) -> list[Sample]:
-    sizes: dict[str, int] = {}
+def _by_topic(partitions: HostedPartitions, measure: Callable[[Partition], int]) -> list[Sample]:
+    sums: dict[str, int] = {}
     for partition in partitions:
-        sizes[partition.topic] = sizes.get(partition.topic, 0) + partition.log.size_bytes
-    return [((topic,), size) for topic, size in sizes.items()]
+        sums[partition.topic] = sums.get(partition.topic, 0) + measure(partition)
+    return [((topic,), measured) for topic, measured in sums.items()]
+
+
+def _size(partition: Partition) -> int:
+    return partition.log.size_bytes
+
+
+def _bytes(partition: Partition) -> int:
+    return partition.produced_bytes
+
+
+def _records(partition: Partition) -> int:
+    return partition.produced_records
 
 
 def _lag(partitions: HostedPartitions, groups: GroupCoordinator) -> list[Sample]:

@@ -96,9 +96,6 @@ class Metrics:
         self._families.append(self.request_seconds)
         self.bytes_in = self._counter("mqcore_received_bytes_total", "bytes received from clients", ())
         self.bytes_out = self._counter("mqcore_sent_bytes_total", "bytes sent to clients", ())
-        self.produced_bytes = self._counter("mqcore_produced_bytes_total", "bytes of batches appended", ())
-        self.produced_records = self._counter("mqcore_produced_records_total", "records appended by clients", ())
-        self.fetched_bytes = self._counter("mqcore_fetched_bytes_total", "bytes of batches given to readers", ())
         self.refused = self._counter("mqcore_refusals_total", "produce refusals, by error", ("error",))
         self.syncs = self._counter("mqcore_log_syncs_total", "flushes of logs to stable storage", ())
         self.connections = self._counter("mqcore_connections", "open connections", (), kind="gauge")
@@ -108,9 +105,16 @@ class Metrics:
         self._families.append(family)
         return family
 
-    def observe(self, name: str, meaning: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]) -> None:
-        """Declare a gauge that is read when asked for."""
-        self._families.append(Observed(name, meaning, "gauge", labels, read))
+    def observe(
+        self,
+        name: str,
+        meaning: str,
+        labels: tuple[str, ...],
+        read: Callable[[], Iterable[Sample]],
+        kind: str = "gauge",
+    ) -> None:
+        """Declare what is read when it is asked for."""
+        self._families.append(Observed(name, meaning, kind, labels, read))
 
     def page(self) -> str:
         lines: list[str] = []

@@ -58,6 +58,7 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.producers = producers
+        self.produced_bytes = self.produced_records = 0  # in this life
         self.high_watermark = Offset(log.end_offset)
         self.offline: str | None = None
         self.watchers = Watchers()
@@ -131,6 +132,8 @@ class Partition:
             return OFFLINE
         except OSError as fault:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+        self.produced_bytes += header.length
+        self.produced_records += header.records_count
         if self._durable_only:
             self._request_sync(self)
         else:

@@ -422,6 +422,7 @@ def test_the_page_of_metrics_counts(new_broker: Callable[..., BrokerProcess], to
             text = page.read().decode()
     assert 'mqcore_requests_total{api="Produce"} 5' in text
     assert f'mqcore_group_lag{{group="{group}",topic="{topic}"}} 3' in text
+    assert f'mqcore_produced_records_total{{topic="{topic}"}} 5' in text
     assert "mqcore_partitions_offline 0" in text
     assert f'mqcore_log_bytes{{topic="{topic}"}}' in text
 
