@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from mqcore.wire.batches import Buffer
 from mqcore.wire.hot import BUFFERS, Piece, SliceLike
 
-READ_PIECE = 256 * 1024
+READ_PIECE = 1024 * 1024
 
 
 class Outgoing:
