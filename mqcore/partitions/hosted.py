@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import fields
 from uuid import UUID
 
 from mqcore.clock import Clock
@@ -242,7 +242,8 @@ def _close(partition: Partition) -> bool:
 def _report(directory: str, recovery: Recovery) -> None:
     """One line for a log that was not closed cleanly; a warning if something was cut."""
     if not recovery.clean:
-        found = {name: value for name, value in asdict(recovery).items() if value and name != "clean"}
+        values = ((field.name, getattr(recovery, field.name)) for field in fields(recovery))
+        found = {name: value for name, value in values if value and name != "clean"}
         if not found:
             return  # it is new, or was empty
         level = logging.WARNING if recovery.cut_bytes or recovery.missing_offsets else logging.INFO
