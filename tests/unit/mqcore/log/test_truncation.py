@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from mqcore.disk.memory import Crashed, MemoryDisk
 from mqcore.log.config import LogConfig
-from mqcore.log.log import LogFailed
+from mqcore.log.log import CorruptLog, LogFailed
 from tests.unit.mqcore.log.bench import DIRECTORY, LastSequences, append, batch, offsets, open_log, stored
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=50, retention_ms=-1, file_delete_delay_ms=100)
@@ -74,6 +75,32 @@ def test_a_cut_that_a_kill_left_unsynced_is_made_durable_before_anything_new_is_
         found = stored(open_log(disk, CONFIG, recovery_point=1))
         assert len(found) in (1, 2)
         assert all(b"old" not in data for data in found[1:])
+
+
+def test_a_segment_that_was_dropped_before_a_kill_does_not_come_back_when_the_power_goes() -> None:
+    dropped = 0
+    for seed, skip in product(range(20), range(8)):
+        disk = MemoryDisk(seed)
+        log = open_log(disk, CONFIG)
+        for _ in range(6):
+            append(log, batch([b"old" * 100]))
+        log.sync()
+        disk.fail("sync_directory", errno.EIO, skip=skip)
+        try:
+            log.truncate_to(2)
+        except LogFailed:
+            dropped += 1
+        disk.crash("kill")
+        log = open_log(disk, CONFIG, recovery_point=2)
+        kept = stored(log)
+        append(log, batch([b"new" * 100]), epoch=1)
+        disk.crash("power")
+        try:
+            found = stored(open_log(disk, CONFIG, recovery_point=2))
+        except CorruptLog:
+            continue  # a later segment survived and an earlier one did not
+        assert [data for data in found if b"old" in data] == kept[: len(found)]
+    assert dropped > 20
 
 
 def test_a_log_that_is_cut_wholly_goes_on_at_the_given_offset() -> None:
