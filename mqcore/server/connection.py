@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._resting:
             self._resting = True
             self._hold()
-            self.traffic.at_turns_end(self._go_on)
+            self.traffic.at_turns_end(self, self._go_on)
 
     def _go_on(self) -> None:
         self._resting = False
@@ -210,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         """An answer is ready."""
         if not self._pump_is_due:
             self._pump_is_due = True
-            self.traffic.at_turns_end(self.pump)
+            self.traffic.at_turns_end(self, self.pump)
 
     def pump(self) -> None:
         """Send whatever is next in order, as far as the socket takes it."""

@@ -30,7 +30,7 @@ class Traffic:
     ) -> None:
         self.services = services
         self._call_soon = call_soon
-        self._at_turns_end: list[Callable[[], None]] = []
+        self._at_turns_end: list[tuple[Connection, Callable[[], None]]] = []
         self.config = services.config
         self.metrics = services.metrics
         self.table = with_counters(self.metrics)
@@ -70,16 +70,20 @@ class Traffic:
 
     # ── turns of the loop ────────────────────────────────────────────────────────────────────────
 
-    def at_turns_end(self, step: Callable[[], None]) -> None:
+    def at_turns_end(self, connection: Connection, step: Callable[[], None]) -> None:
         """Do it after everything that this turn of the event loop has brought."""
-        self._at_turns_end.append(step)
+        self._at_turns_end.append((connection, step))
         if len(self._at_turns_end) == 1:
             self._call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         steps, self._at_turns_end = self._at_turns_end, []
-        for step in steps:
-            step()
+        for connection, step in steps:
+            try:
+                step()
+            except Exception:  # it costs its connection and no other
+                log.exception("a connection failed", extra={"client": connection.client_host})
+                connection.abort()
 
     # ── memory of half-received requests ─────────────────────────────────────────────────────────
 

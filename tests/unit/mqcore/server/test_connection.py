@@ -282,6 +282,18 @@ def test_who_sends_without_end_lets_others_have_their_turn() -> None:
     assert correlations(transport.written) == list(range(FRAMES_A_TURN + 5))
 
 
+def test_an_answer_that_cannot_be_sent_costs_its_connection_and_no_other() -> None:
+    turns: list[Callable[[], None]] = []
+    stage = Stage(call_soon=turns.append)
+    bad, bad_transport = stage.connect()
+    good, good_transport = stage.connect()
+    feed(bad, frame(ECHO, b"fine", 1))
+    feed(good, frame(ECHO, b"fine", 1))
+    bad._outgoing.add(cast(list[Piece], [None]))
+    turns.pop()()
+    assert bad_transport.aborted and correlations(good_transport.written) == [1]
+
+
 def test_an_answered_call_lets_go_of_its_handler() -> None:
     stage = Stage()
     connection, _ = stage.connect()
