@@ -16,6 +16,7 @@ from mqcore.wire.fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
+    FetchTopic,
     decode_fetch,
     encode_fetch_response,
 )
@@ -24,6 +25,9 @@ from mqcore.wire.hot import Piece, size_of
 API = Api(1, "Fetch", 4, 18)
 
 decode = decode_fetch
+
+MANY = 64  # partitions of one fetch; more are read after a pause, not after every append
+PAUSE_MS = 0.02  # for each of them, a few times what reading it takes
 
 Topics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
 Answer = tuple[ErrorCode, Topics]
@@ -37,6 +41,9 @@ def encode(version: int, answer: Answer) -> list[Piece]:
 def handle(request: FetchRequest, call: Call) -> Answer | Later:
     if request.session_epoch > 0:  # 0 asks for a session and −1 for none: both name all they want, whatever the id
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
+    count = sum(len(topic.partitions) for topic in request.topics)
+    if count > MANY:
+        request = request._replace(topics=_once(request.topics))
     reading = _Reading(request, call)
     if reading.collect() or request.max_wait_ms <= 0 or not reading.partitions:
         return ErrorCode.NONE, reading.topics
@@ -119,9 +126,13 @@ class _Reading:
 
     def _told(self) -> None:
         """Something moved. Many partitions may move in one turn of the loop: look once, after it."""
-        if not self._again:
-            self._again = True
+        if self._again:
+            return
+        self._again = True
+        if len(self.partitions) <= MANY:
             self._call.services.clock.call_soon(self._look)
+        else:
+            self._call.services.clock.call_later(len(self.partitions) * PAUSE_MS, self._look)
 
     def _look(self) -> None:
         self._again = False
@@ -142,3 +153,18 @@ class _Reading:
         self._timer.cancel()
         for partition in self.partitions:
             partition.watchers.remove(self)
+
+
+def _once(topics: list[FetchTopic]) -> list[FetchTopic]:
+    """A stranger may name one partition a thousand times; it is read once, as by Kafka."""
+    seen: set[tuple[str | UUID | None, int]] = set()
+    kept: list[FetchTopic] = []
+    for topic in topics:
+        partitions = []
+        for wanted in topic.partitions:
+            key = (topic.name or topic.topic_id, wanted.partition)
+            if key not in seen:
+                seen.add(key)
+                partitions.append(wanted)
+        kept.append(topic._replace(partitions=partitions))
+    return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
@@ -26,15 +27,26 @@ FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLI
 
 def handle(request: Any, call: Call) -> Response:
     committed_only = request.isolation_level == READ_COMMITTED
+    asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    twice = {place for place, times in asked.items() if times > 1}  # each look may decompress a batch
     return {
         "topics": [
             {
                 "name": topic.name,
-                "partitions": [_answer(call, topic.name, wanted, committed_only) for wanted in topic.partitions],
+                "partitions": [
+                    _refuse(wanted)
+                    if (topic.name, wanted.partition_index) in twice
+                    else _answer(call, topic.name, wanted, committed_only)
+                    for wanted in topic.partitions
+                ],
             }
             for topic in request.topics
         ]
     }
+
+
+def _refuse(wanted: Any) -> Response:
+    return {"partition_index": wanted.partition_index, "error_code": ErrorCode.INVALID_REQUEST}
 
 
 def _answer(call: Call, topic: str, wanted: Any, committed_only: bool) -> Response:

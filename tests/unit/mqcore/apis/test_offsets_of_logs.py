@@ -76,6 +76,14 @@ def test_nothing_above_the_high_watermark_is_told(isolation: int) -> None:
     assert offset_at(counter, LATEST, isolation=isolation) == (3, -1)
 
 
+def test_a_partition_that_is_named_twice_is_not_looked_at() -> None:
+    wanted = SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS)
+    topics = [SimpleNamespace(name=ORDERS, partitions=[wanted]), SimpleNamespace(name=ORDERS, partitions=[wanted])]
+    answer = list_offsets.handle(SimpleNamespace(isolation_level=0, topics=topics), CounterCall(filled(), 11))
+    errors = [part["error_code"] for topic in answer["topics"] for part in topic["partitions"]]
+    assert errors == [ErrorCode.INVALID_REQUEST] * 2
+
+
 def test_what_is_not_there_or_offline_says_so() -> None:
     counter = filled()
     assert offset_at(counter, LATEST, topic="absent") == "UNKNOWN_TOPIC_OR_PARTITION"

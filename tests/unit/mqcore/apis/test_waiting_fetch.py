@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import Any, cast
 
+import pytest
+
 from mqcore.apis import fetch
 from mqcore.apis.call import LATER
 from mqcore.disk.memory import MemoryDisk
@@ -156,6 +158,25 @@ def test_a_stranger_who_says_that_it_is_a_replica_is_given_nothing() -> None:
     append(counter, ORDERS)
     answer, _ = ask(counter, fetch_request((ORDERS, 0), replica=2))
     assert parts(answer) == [("NOT_LEADER_OR_FOLLOWER", 0)]
+
+
+def test_a_partition_that_is_named_again_and_again_is_read_once() -> None:
+    counter = Counter()
+    append(counter, ORDERS)
+    answer, _ = ask(counter, fetch_request(*[(ORDERS, 0)] * 1000, (PAYMENTS, 0)))
+    assert [size > 0 for _, size in parts(answer)] == [True, False]
+
+
+def test_a_fetch_of_many_partitions_looks_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MANY", 1)
+    monkeypatch.setattr(fetch, "PAUSE_MS", 50)
+    counter = Counter()
+    _, call = ask(counter, fetch_request((ORDERS, 0), (PAYMENTS, 0)))
+    append(counter, ORDERS)
+    counter.clock.advance(99)
+    assert not call.answers
+    counter.clock.advance(1)
+    assert len(call.answers) == 1
 
 
 def test_read_committed_has_a_list_of_the_aborted_and_others_have_none() -> None:
