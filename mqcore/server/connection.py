@@ -286,8 +286,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outgoing.clear()
 
     def _refuse(self, reason: str, message: str) -> None:
-        self.traffic.metrics.bad_requests.cell(reason).value += 1
-        log.warning("bad request", extra={"client": self.client_host, "reason": message})
+        self.traffic.complain(reason, self.client_host, message)
         self.pump()
         self.abort()
 

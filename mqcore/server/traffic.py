@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 SHRINK_AFTER_SECONDS = 5.0
+MOST_COMPLAINTS_A_SECOND = 20
 
 
 class Traffic:
@@ -41,7 +42,8 @@ class Traffic:
         self.waiting_bytes = 0  # of requests that wait for their answers
         self._starving: deque[Connection] = deque()
         self._gauge = self.metrics.connections.cell()
-        self._refused_logged_at = 0.0
+        self._complaints_since = 0.0
+        self._complaints = 0
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────
 
@@ -50,11 +52,7 @@ class Traffic:
             return False
         full = len(self.connections) >= self.config.max_connections
         if full or self._by_host[host] >= self.config.max_connections_per_ip:
-            self.metrics.bad_requests.cell("too_many_connections").value += 1
-            now = time.monotonic()
-            if now - self._refused_logged_at > 1:
-                self._refused_logged_at = now
-                log.warning("connections refused", extra={"host": host, "open": len(self.connections)})
+            self.complain("too_many_connections", host, f"{len(self.connections)} are open")
             return False
         self.connections.add(connection)
         self._by_host[host] += 1
@@ -67,6 +65,19 @@ class Traffic:
         if not self._by_host[host]:
             del self._by_host[host]
         self._gauge.value = len(self.connections)
+
+    def complain(self, reason: str, host: str, said: str = "") -> None:
+        """A connection is closed for a reason: count it, and say so in one line, but never in more than can be read."""
+        self.metrics.bad_requests.cell(reason).value += 1
+        now = time.monotonic()
+        if now - self._complaints_since >= 1:
+            if self._complaints > MOST_COMPLAINTS_A_SECOND:
+                log.warning("more connections closed", extra={"count": self._complaints - MOST_COMPLAINTS_A_SECOND})
+            self._complaints_since, self._complaints = now, 0
+        self._complaints += 1
+        if self._complaints <= MOST_COMPLAINTS_A_SECOND:
+            facts = {"reason": reason, "client": host} | ({"said": said} if said else {})
+            log.warning("connection closed", extra=facts)
 
     # ── turns of the loop ────────────────────────────────────────────────────────────────────────
 
@@ -121,9 +132,10 @@ class Traffic:
             for connection in list(self.connections):
                 reason = connection.overdue(now)
                 if reason is not None:
-                    self.metrics.bad_requests.cell(reason).value += 1
-                    if reason != "idle":
-                        log.warning("connection closed", extra={"reason": reason, "client": connection.client_host})
+                    if reason == "idle":
+                        self.metrics.bad_requests.cell(reason).value += 1
+                    else:
+                        self.complain(reason, connection.client_host)
                     connection.abort()
                 elif now - connection.last_request_at > SHRINK_AFTER_SECONDS:
                     connection.shrink()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
+from mqcore.server.traffic import MOST_COMPLAINTS_A_SECOND
 from tests.unit.mqcore.server.stage import Stage
 
 
@@ -30,3 +35,16 @@ def test_a_refused_connection_is_not_counted_when_it_goes() -> None:
     assert stage.services.metrics.connections.cell().value == 1
     kept.connection_lost(None)
     assert not stage.traffic.connections and not stage.traffic._by_host
+
+
+def test_strangers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    stage = Stage()
+    for number in range(10 * MOST_COMPLAINTS_A_SECOND):
+        stage.traffic.complain("bad_request", "10.0.0.1", f"nonsense {number}")
+    assert len(caplog.records) == MOST_COMPLAINTS_A_SECOND
+    assert stage.bad("bad_request") == 10 * MOST_COMPLAINTS_A_SECOND
+    stage.traffic._complaints_since -= 1  # a second later
+    stage.traffic.complain("bad_request", "10.0.0.1")
+    assert [record.getMessage() for record in caplog.records[-2:]] == ["more connections closed", "connection closed"]
+    assert caplog.records[-2].__dict__["count"] == 9 * MOST_COMPLAINTS_A_SECOND
