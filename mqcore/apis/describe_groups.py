@@ -18,14 +18,16 @@ NOT_ASKED = -(1 << 31)
 
 
 def handle(request: Any, call: Call) -> Response | Later:
+    asked = list(dict.fromkeys(request.groups))
+
     def answered(answers: list[Description | ErrorCode]) -> None:
         groups = [
             _group(group_id, answer, call.version, include_operations=request.include_authorized_operations)
-            for group_id, answer in zip(request.groups, answers, strict=True)
+            for group_id, answer in zip(asked, answers, strict=True)
         ]
         call.answer({"groups": groups})
 
-    call.services.groups.submit_all([(group_id, Describe()) for group_id in request.groups], answered)
+    call.services.groups.submit_all([(group_id, Describe()) for group_id in asked], answered)
     return LATER
 
 

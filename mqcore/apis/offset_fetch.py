@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +25,7 @@ NOTHING = CommittedOffset(Offset(-1))
 
 
 def handle(request: Any, call: Call) -> Response | Later:
-    wanted = request.groups if call.version >= BATCHED else [request]
+    wanted = _once(request.groups, lambda group: group.group_id) if call.version >= BATCHED else [request]
     asked = [(group.group_id, FetchOffsets(_places(call, group.topics))) for group in wanted]
 
     def answered(answers: list[FetchAnswer | ErrorCode]) -> None:
@@ -62,22 +62,33 @@ def _group(call: Call, wanted: Any, answer: FetchAnswer | ErrorCode) -> Response
     if not isinstance(answer, ErrorCode):
         if wanted.topics is None:
             return {"topics": _all(call, answer.offsets)}
-        return {"topics": [_wanted(call, topic, answer.offsets) for topic in wanted.topics]}
+        return {"topics": [_wanted(call, topic, answer.offsets) for topic in _topics_of(call, wanted)]}
     if call.version >= GROUP_ERROR:
         return {"error_code": answer, "topics": []}
-    return {"topics": [_refused(call, topic, answer) for topic in wanted.topics]}
+    return {"topics": [_refused(call, topic, answer) for topic in _topics_of(call, wanted)]}
+
+
+def _topics_of(call: Call, wanted: Any) -> list[Any]:
+    return _once(wanted.topics, lambda topic: topic.topic_id if call.version >= TOPIC_IDS else topic.name)
+
+
+def _once(entries: Iterable[Any], name: Callable[[Any], Hashable]) -> list[Any]:
+    """Each thing is told once, however often it is asked for: an answer must not be a thousand times its request."""
+    return list({name(entry): entry for entry in entries}.values())
 
 
 def _wanted(call: Call, wanted: Any, offsets: Offsets) -> Response:
     name = _name(call, wanted)
     if isinstance(name, ErrorCode):
         return _refused(call, wanted, name)
-    partitions = [_partition(index, offsets.get((name, index), NOTHING)) for index in wanted.partition_indexes]
+    partitions = [
+        _partition(index, offsets.get((name, index), NOTHING)) for index in dict.fromkeys(wanted.partition_indexes)
+    ]
     return _topic(call, name, wanted.topic_id if call.version >= TOPIC_IDS else None, partitions)
 
 
 def _refused(call: Call, wanted: Any, error: ErrorCode) -> Response:
-    partitions = [_partition(index, NOTHING, error) for index in wanted.partition_indexes]
+    partitions = [_partition(index, NOTHING, error) for index in dict.fromkeys(wanted.partition_indexes)]
     return _topic(call, wanted.name, wanted.topic_id if call.version >= TOPIC_IDS else None, partitions)
 
 

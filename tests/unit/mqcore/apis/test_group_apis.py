@@ -276,6 +276,16 @@ def test_what_was_committed_is_fetched(version: int) -> None:
     )
 
 
+@every_version(offset_fetch)
+def test_what_is_asked_for_many_times_is_told_once(version: int) -> None:
+    """Or a request of 360 KB, naming one partition over and over, would have an answer a thousand times its size."""
+    desk = Desk()
+    commit(desk, 9, ("orders", 1))
+    answer = fetch(desk, version, [("orders", [1] * 50)] * 20)
+    assert [len(topic.partitions) for topic in answer.topics] == [1]
+    assert len(desk.ask(describe_groups, 5, groups=["notebook"] * 30).groups) == 1
+
+
 @pytest.mark.parametrize("version", range(2, 11))
 def test_all_offsets_are_fetched_when_no_topics_are_named(version: int) -> None:
     desk = Desk()
