@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
 
 from mqcore.clock import Clock
 from mqcore.config import BrokerConfig
@@ -15,6 +16,7 @@ log = logging.getLogger(__name__)
 
 FLUSH_BEAT_MS = 500
 SPACE_BEAT_MS = 100
+STEP_S = 0.005
 
 Step = Callable[[], object]
 
@@ -27,7 +29,7 @@ def start(
         partitions.checkpoint()
 
     beats: list[tuple[float, Step]] = [
-        (config.log_retention_check_interval_ms, partitions.expire),
+        (config.log_retention_check_interval_ms, lambda: _in_steps(partitions.expire_steps())),
         (config.log_flush_offset_checkpoint_interval_ms, checkpoint),
         (SPACE_BEAT_MS, lambda: partitions.look_at_space(config.log_dirs_min_free_bytes)),
         (FLUSH_BEAT_MS, lambda: partitions.sync_overdue(clock.now().monotonic_ms)),
@@ -35,6 +37,15 @@ def start(
     if config.log_cleaner_enable:
         beats.append((config.log_cleaner_backoff_ms, cleaner.run_once))
     return [asyncio.create_task(_repeat(beat_ms, step)) for beat_ms, step in beats]
+
+
+async def _in_steps(steps: Iterator[None]) -> None:
+    """With a turn for everybody else whenever a few milliseconds are over."""
+    began = time.monotonic()
+    for _ in steps:
+        if time.monotonic() - began > STEP_S:
+            await asyncio.sleep(0)
+            began = time.monotonic()
 
 
 async def _repeat(beat_ms: float, step: Step) -> None:

@@ -159,15 +159,22 @@ class HostedPartitions:
     # ── housekeeping ─────────────────────────────────────────────────────────────────────────────
 
     def expire(self) -> None:
-        """Retention, expired producers, and folders of deleted topics."""
+        """Retention, expired producers, and folders of deleted topics; all steps at once."""
+        for _ in self.expire_steps():
+            pass
+
+    def expire_steps(self) -> Iterator[None]:
+        """Each step is one log or one folder; a log's segments go with a sync of its folder for each."""
         now = self._clock.now()
         for partition in self:
             if partition.offline is None:
                 self._expire_log(partition, now.wall_ms)
                 partition.producers.expire(now.monotonic_ms, self._producer_expiration_ms)
+                yield
         for name in self._disk.names(""):
             if name.endswith(DELETED + "/"):
                 self._disk.remove(name.rstrip("/"))
+                yield
 
     def look_at_space(self, least_bytes: int) -> None:
         """Keep a reserve: what the broker itself must write down, it can, and retention gets time to make room."""

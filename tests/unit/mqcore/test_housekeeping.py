@@ -11,6 +11,7 @@ import pytest
 
 from mqcore import housekeeping
 from mqcore.config import BrokerConfig
+from mqcore.identity import TopicPartition
 from mqcore.partitions.cleaner import Cleaner
 from tests.unit.mqcore.partitions.test_hosted import Folder
 
@@ -65,3 +66,21 @@ def test_compaction_can_be_switched_off() -> None:
         return counts[0] - counts[1]
 
     assert asyncio.run(main()) == 1
+
+
+def test_retention_leaves_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "STEP_S", -1.0)
+    folder = Folder()
+    for index in range(5):
+        folder.open(name=TopicPartition("orders", index))
+    turns = 0
+
+    async def main() -> None:
+        nonlocal turns
+        beat = asyncio.create_task(housekeeping._in_steps(folder.hosted.expire_steps()))
+        while not beat.done():
+            turns += 1
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert turns >= 5
