@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 OLDEST_POSTGRES = 15
 
@@ -74,7 +75,7 @@ def init_postgres(folder: Path, password: str | None = None) -> None:
     raise NoServer(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
 
 
-def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, object]]:
+def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, Any]]:
     """What to run, and how (keyword arguments of Popen)."""
     command = [
         str(postgres_binaries() / "postgres"), "-D", str(folder), "-p", str(port), "-h", "127.0.0.1",
@@ -108,7 +109,7 @@ def _may_map_users() -> bool:
     return tried.returncode == 0
 
 
-def _as(user: str | None) -> dict[str, object]:
+def _as(user: str | None) -> dict[str, Any]:
     return {} if user is None else {"user": user, "cwd": "/"}
 
 

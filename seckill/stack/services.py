@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from seckill.stack import ready, servers
 from seckill.stack.ready import Check
@@ -60,7 +61,7 @@ class Service:
     """`command` gives what to run and how (keyword arguments of Popen); `after` runs once the first one is healthy."""
 
     name: str
-    command: Callable[[Layout, int], tuple[list[str], Mapping[str, object]]]
+    command: Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]
     check: Callable[[Layout, str], Check]
     count: int = 1
     most: int = 1
@@ -70,7 +71,7 @@ class Service:
     needs: tuple[str, ...] = field(default=())
 
 
-def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping[str, object]]]:
+def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
     return lambda layout, number: ([sys.executable, *arguments], {})
 
 
@@ -97,22 +98,37 @@ def services(layout: Layout) -> list[Service]:
             "mqcore",
             lambda layout, _: (
                 [
-                    sys.executable, "-m", "mqcore", "serve", "--listen", f"127.0.0.1:{ports.broker}",
-                    "--data", str(layout.folder / "mqcore"), "--set", "auto.create.topics.enable=false",
+                    sys.executable,
+                    "-m",
+                    "mqcore",
+                    "serve",
+                    "--listen",
+                    f"127.0.0.1:{ports.broker}",
+                    "--data",
+                    str(layout.folder / "mqcore"),
+                    "--set",
+                    "auto.create.topics.enable=false",
                 ],
                 {},
-            ),  # fmt: skip
+            ),
             lambda layout, _: ready.port(ports.broker),
         ),
         Service(
             "sandbox",
             lambda layout, _: (
                 [
-                    sys.executable, "-m", "loadtest.sandbox", "--data", str(layout.folder / "sandbox"),
-                    "--provider-port", str(ports.provider), "--sinks-port", str(ports.sinks),
+                    sys.executable,
+                    "-m",
+                    "loadtest.sandbox",
+                    "--data",
+                    str(layout.folder / "sandbox"),
+                    "--provider-port",
+                    str(ports.provider),
+                    "--sinks-port",
+                    str(ports.sinks),
                 ],
                 {},
-            ),  # fmt: skip
+            ),
             lambda layout, _: ready.port(ports.provider, ports.sinks),
         ),
         Service("relay.inventory", _python("-m", "seckill.cli", "relay", "inventory"), ready.file),
@@ -127,22 +143,48 @@ def services(layout: Layout) -> list[Service]:
         _consumer("notify.push"),
         Service(
             "celery",
-            _python("-m", "celery", "-A", "seckill.celery", "worker", "--loglevel", "WARNING", "--concurrency", "2",
-                    "--pool", "threads"),
+            _python(
+                "-m",
+                "celery",
+                "-A",
+                "seckill.celery",
+                "worker",
+                "--loglevel",
+                "WARNING",
+                "--concurrency",
+                "2",
+                "--pool",
+                "threads",
+            ),
             ready.alive,
             most=4,
         ),
         Service("celery.beat", _beat, ready.alive),
         Service(
             "gateway",
-            _python("-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(ports.gateway),
-                    "--blocking-threads", "64", "--workers", "1", "--log-level", "warning", "seckill.wsgi:application"),
+            _python(
+                "-m",
+                "granian",
+                "--interface",
+                "wsgi",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(ports.gateway),
+                "--blocking-threads",
+                "64",
+                "--workers",
+                "1",
+                "--log-level",
+                "warning",
+                "seckill.wsgi:application",
+            ),
             lambda layout, _: ready.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
         ),
-    ]  # fmt: skip
+    ]
     return [row for row in rows if not (row.name == "mqcore" and layout.bootstrap_servers)]
 
 
-def _beat(layout: Layout, number: int) -> tuple[list[str], Mapping[str, object]]:
+def _beat(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
     schedule = str(layout.run / "celerybeat-schedule")
     return [sys.executable, "-m", "celery", "-A", "seckill.celery", "beat", "--loglevel", "WARNING", "-s", schedule], {}
