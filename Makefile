@@ -51,7 +51,7 @@ format: $(STAMP)  ## Format the code and repair what the linter can
 	$(BIN)/ruff check --fix .
 
 docs: $(STAMP)  ## Write docs/generated again
-	$(BIN)/python -m mqcore.apis > docs/generated/api-versions.md
+	$(BIN)/python -m docs.generate
 
 bench: $(STAMP)  ## Measure the broker beside its peers (takes a while; needs Java and Maven for Apache Kafka)
 	$(BIN)/python -m loadtest.broker

@@ -63,16 +63,16 @@ def _serve(options: argparse.Namespace) -> int:
 
     import uvloop
 
-    from mqcore.broker import Broker
+    from mqcore.broker import Broker, CannotStart
     from mqcore.disk.lock import DirectoryLocked
     from mqcore.meta import ForeignFolder
     from mqcore.server.doors import CannotListen
 
     async def run() -> int:
-        broker = Broker(config)
         try:
+            broker = Broker(config)
             await broker.start()
-        except (DirectoryLocked, ForeignFolder, CannotListen) as error:
+        except (DirectoryLocked, ForeignFolder, CannotListen, CannotStart) as error:
             return _wrong(str(error))
         except OSError as error:
             return _wrong(f"the data folder {config.log_dirs} cannot be used: {error}")

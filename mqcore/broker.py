@@ -54,6 +54,10 @@ METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.b
 OFFSETS = "__consumer_offsets"
 
 
+class CannotStart(Exception):
+    """The broker's own log cannot be used; the text says why."""
+
+
 class Broker:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
@@ -109,7 +113,7 @@ class Broker:
     def _open_metadata(self) -> None:
         opened = self.partitions.open(METADATA, METADATA_ID, LeaderEpoch(1), METADATA_SETTINGS)
         if opened is None:
-            raise SystemExit(f"the metadata log cannot be opened: {self.partitions.offline[METADATA]}")
+            raise CannotStart(f"the metadata log cannot be opened: {self.partitions.offline[METADATA]}")
         self._metadata = opened
         self.observer = MetadataObserver(opened)
         self.observer.follow()
@@ -149,7 +153,7 @@ class Broker:
         self.controller.submit(command, registered.set_result)
         answer = await registered
         if isinstance(answer, JournalFault):
-            raise SystemExit(f"the metadata log cannot be written: {answer}")
+            raise CannotStart(f"the metadata log cannot be written: {answer}")
 
     def _open_partitions(self) -> None:
         image = self.observer.image
@@ -234,8 +238,12 @@ class Broker:
         """Drain, flush, close; the clean mark only if everything is whole."""
         for task in self._tasks:
             task.cancel()
-        await self.doors.close(self.config.controlled_shutdown_timeout_ms / 1000)
-        self.groups.close()
+        self.doors.close()
+        self.groups.close()  # whoever waits for a rebalance is told to look elsewhere
+        self.services.stopping = True
+        for partition in self.partitions:
+            partition.watchers.tell()  # whoever waits for records gets what there is
+        await self.doors.drain(self.config.controlled_shutdown_timeout_ms / 1000)
         self._flusher.close()
         whole = self.partitions.close()
         if whole and not self.failed.done():

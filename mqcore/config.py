@@ -35,7 +35,7 @@ class Listener:
 class BrokerConfig:
     """All settings of one broker. `a.b.c` in Kafka's words is the field `a_b_c`."""
 
-    node_id: int = setting(1, "number of this broker, unique in its cluster", minimum=0)
+    node_id: int = setting(0, "number of this broker, unique in its cluster", minimum=0)
     cluster_id: str = setting("", "identity of the cluster; made up at the first start when empty")
     listeners: str = setting("PLAINTEXT://127.0.0.1:9092", "comma-separated NAME://HOST:PORT to listen on")
     advertised_listeners: str = setting("", "comma-separated NAME://HOST:PORT told to clients; default: the listeners")
@@ -68,9 +68,9 @@ class BrokerConfig:
     offsets_retention_minutes: int = setting(10080, "keep offsets of an empty group for", minimum=1)
     offsets_retention_check_interval_ms: int = setting(600000, "look for expired offsets every", minimum=1)
     offset_metadata_max_bytes: int = setting(4096, "longest text kept with an offset", minimum=0)
-    group_min_session_timeout_ms: int = setting(6000, "shortest session a member may ask for", minimum=1)
+    group_min_session_timeout_ms: int = setting(1000, "shortest session a member may ask for", minimum=1)
     group_max_session_timeout_ms: int = setting(1800000, "longest session a member may ask for", minimum=1)
-    group_initial_rebalance_delay_ms: int = setting(1000, "an empty group waits so long for more members", minimum=0)
+    group_initial_rebalance_delay_ms: int = setting(0, "an empty group waits so long for more members", minimum=0)
     group_max_size: int = setting(2147483647, "most members of a group", minimum=1)
 
     log_retention_check_interval_ms: int = setting(300000, "look for segments to delete every", minimum=1)
@@ -128,6 +128,8 @@ def read(
             topic_defaults[name] = _topic_default(name, as_text(value), check_topic_default)
     config = BrokerConfig(**values, topic_defaults=topic_defaults)
     config.listener_list()
+    if config.metrics_listener:
+        host_and_port(config.metrics_listener, "metrics.listener")
     return config
 
 
@@ -173,15 +175,22 @@ def _addresses(text: str, setting_name: str) -> dict[str, tuple[str, int]]:
     addresses: dict[str, tuple[str, int]] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, separator, address = entry.partition("://")
-        host, colon, port = address.rpartition(":")
-        if not separator or not colon or not name or not port.isdigit() or int(port) > 65535:
+        if not separator or not name:
             raise BadConfig(f"{setting_name}: {entry!r} is not NAME://HOST:PORT")
         if name.upper() in addresses:
             raise BadConfig(f"{setting_name}: {name} is there twice")
-        addresses[name.upper()] = (host.strip("[]"), int(port))
+        addresses[name.upper()] = host_and_port(address, setting_name)
     if not addresses:
         raise BadConfig(f"{setting_name} is empty")
     return addresses
+
+
+def host_and_port(address: str, setting_name: str) -> tuple[str, int]:
+    """Of HOST:PORT or [HOST]:PORT."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise BadConfig(f"{setting_name}: {address!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 def _check_protocols(text: str, bound: Mapping[str, object]) -> None:

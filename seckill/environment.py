@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 PREFIX = "SECKILL_"
+OF_THE_STACK = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME"}
 DEVELOPMENT_SECRET = "for development only, never for a real sale"
 
 
@@ -45,7 +46,7 @@ def read(variables: Mapping[str, str] = os.environ) -> Environment:
     for name, text in variables.items():
         if name == "KAFKA_BOOTSTRAP_SERVERS":
             values["kafka_bootstrap_servers"] = text
-        elif name.startswith(PREFIX):
+        elif name.startswith(PREFIX) and name not in OF_THE_STACK:
             field = name.removeprefix(PREFIX).lower()
             if field not in known:
                 raise BadEnvironment(f"{name} is unknown; known are {', '.join(sorted(known))}")

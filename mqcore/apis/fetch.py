@@ -125,7 +125,7 @@ class _Reading:
 
     def _look(self) -> None:
         self._again = False
-        if self._waiting and self.collect():
+        if self._waiting and (self.collect() or self._call.services.stopping):
             self._finish()
 
     def _answer(self) -> None:

@@ -55,6 +55,8 @@ class Services:
     topic_defaults: dict[str, str] = field(default_factory=dict)
     """Topic settings of the broker's configuration, by topic setting name."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
+    stopping: bool = False
+    """Nobody is kept waiting any more."""
     free_bytes: Callable[[], int] = lambda: 0
 
     @property

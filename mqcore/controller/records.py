@@ -90,7 +90,10 @@ def decode(value: bytes) -> MetadataFact:
     read = _READERS.get((kind, version))
     if read is None:
         raise BadFrame(f"metadata record type {kind}, version {version} is unknown")
-    return read(reader)
+    try:
+        return read(reader)
+    except ValueError as error:  # a resource type that nobody knows
+        raise BadFrame(str(error)) from error
 
 
 def _head(writer: Writer, kind: int, version: int) -> None:

@@ -7,8 +7,10 @@ each truncation and each change of a name survives or not on its own; only what 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from random import Random
-from typing import Final, Union
+from typing import TYPE_CHECKING, Final, Union
+
+if TYPE_CHECKING:
+    from random import Random
 
 SECTOR: Final = 512
 

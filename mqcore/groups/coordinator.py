@@ -38,11 +38,18 @@ class GroupCoordinator:
     """`partition_count` says how many partitions `__consumer_offsets` has now; 0 if there is no such topic yet."""
 
     def __init__(
-        self, rules: GroupRules, clock: Clock, partition_count: Callable[[], int], *, expiry_interval_ms: int = 600_000
+        self,
+        rules: GroupRules,
+        clock: Clock,
+        partition_count: Callable[[], int],
+        *,
+        topic_exists: Callable[[str], bool] = lambda topic: True,
+        expiry_interval_ms: int = 600_000,
     ) -> None:
         self._rules = rules
         self._clock = clock
         self._partition_count = partition_count
+        self._topic_exists = topic_exists
         self._expiry_interval_ms = expiry_interval_ms
         self._expiry: Timer | None = None
         self._led: dict[int, LedPartition] = {}
@@ -53,7 +60,7 @@ class GroupCoordinator:
         """Take over the groups of a partition: they are loaded from its log first, a piece at a time."""
         if index in self._led:
             self.resign(index)
-        self._led[index] = led = LedPartition(partition, self._rules, self._clock)
+        self._led[index] = led = LedPartition(partition, self._rules, self._clock, self._topic_exists)
         led.load()
         if self._expiry is None:
             self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from mqcore.clock import Clock, Timer
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.partition_journal import PartitionJournal, replay
 from mqcore.coordination.runner import Runner
-from mqcore.groups.commands import GroupAnswer, GroupCommand, Phase, Resume
+from mqcore.groups.commands import ForgetTopic, GroupAnswer, GroupCommand, Phase, Resume
 from mqcore.groups.facts import GroupFact
 from mqcore.groups.machine import GroupMachine
 from mqcore.groups.records import BadRecord, decode, encode
@@ -32,12 +32,15 @@ class Resigned(JournalFault):
 
 
 class LedPartition:
-    def __init__(self, partition: Partition, rules: GroupRules, clock: Clock) -> None:
+    def __init__(
+        self, partition: Partition, rules: GroupRules, clock: Clock, topic_exists: Callable[[str], bool]
+    ) -> None:
         self.groups: dict[str, GroupRunner] = {}
         self.unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._partition = partition
         self._rules = rules
         self._clock = clock
+        self._topic_exists = topic_exists
         self._step: Timer | None = None
 
     def create(self, group_id: str, machine: GroupMachine | None = None) -> GroupRunner:
@@ -107,8 +110,15 @@ class LedPartition:
         self.unavailable = None
         for runner in list(self.groups.values()):
             runner.submit(Resume(), lambda _: None)
+            self._forget_deleted_topics(runner)
         if self.groups:
             log.info("groups were loaded", extra={"partition": str(self._partition.name), "groups": len(self.groups)})
+
+    def _forget_deleted_topics(self, runner: GroupRunner) -> None:
+        """A topic may have been deleted right before the crash; one of the same name must not begin at its offsets."""
+        for topic in {topic for topic, _ in _machine(runner).state.offsets}:
+            if not self._topic_exists(topic):
+                runner.submit(ForgetTopic(topic), lambda _: None)
 
 
 def _machine(runner: GroupRunner) -> GroupMachine:

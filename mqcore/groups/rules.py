@@ -11,9 +11,9 @@ from mqcore.config import BrokerConfig
 class GroupRules:
     """Kafka's settings first; then limits of ours, that no honest client meets."""
 
-    min_session_timeout_ms: int = 6_000
+    min_session_timeout_ms: int = 1_000
     max_session_timeout_ms: int = 1_800_000
-    initial_rebalance_delay_ms: int = 1_000
+    initial_rebalance_delay_ms: int = 0
     max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000

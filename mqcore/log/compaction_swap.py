@@ -21,21 +21,20 @@ def finish_swaps(disk: Disk, directory: str, finished: list[str]) -> None:
     """Complete every swap that a crash interrupted."""
     for name in disk.names(directory):
         if name.endswith(LOG + SWAP):
-            base = int(name[:20])
-            finish_swap(disk, directory, base)
+            base = end = int(name[:20])
+            swapped = Segment(disk, directory, base, file=disk.open(f"{directory}/{name}"))
+            for _, header in swapped.headers():
+                end = header.next_offset
+            finish_swap(disk, directory, base, end)
             finished.append(name)
 
 
-def finish_swap(disk: Disk, directory: str, base: int) -> None:
-    """From `.swap` to `.log`: the originals go first, then the new name; the folder synced in between."""
+def finish_swap(disk: Disk, directory: str, base: int, end: int) -> None:
+    """From `.swap` to `.log`: the originals in [base, end) go first, then the new name; then the folder."""
     path = f"{directory}/{segment_name(base)}"
-    end = base
-    swapped = Segment(disk, directory, base, file=disk.open(path + SWAP))
-    for _, header in swapped.headers():
-        end = header.next_offset
     for name in disk.names(directory):
         stem, _, suffix = name.partition(".")
-        covered = stem.isdigit() and base <= int(stem) < max(end, base + 1)
+        covered = stem.isdigit() and base <= int(stem) < end
         own_log = name == segment_name(base)  # replaced by the rename itself
         if covered and not own_log and f".{suffix}" in (LOG, INDEX, TIME_INDEX):
             disk.remove(f"{directory}/{name}")

@@ -1,6 +1,16 @@
-"""Values: the two faults of a log. Both take the partition offline; neither is repaired where it is raised."""
+"""Values: the two faults of a log, and the rule by which a fault of the disk becomes one.
+
+Both take the partition offline; neither is repaired where it is raised.
+"""
 
 from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from typing import Final
+
+PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class CorruptLog(Exception):
@@ -21,3 +31,41 @@ class LogFailed(Exception):
         super().__init__(f"{directory} failed: {reason}")
         self.directory = directory
         self.reason = reason
+
+
+class Faults:
+    """Whether a log has failed, and what makes it fail. Nothing is retried, and it never recovers."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.failure: str | None = None
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise LogFailed(self._directory, self.failure)
+
+    def judge(self, error: OSError) -> None:
+        """Return if the fault may pass (a full disk, no descriptors), so that the caller raises it as it is."""
+        if error.errno not in PASSING:
+            self._fail(error)
+
+    @contextlib.contextmanager
+    def may_pass(self) -> Iterator[None]:
+        """Around what can be repeated after a full disk."""
+        try:
+            yield
+        except OSError as error:
+            self.judge(error)
+            raise
+
+    @contextlib.contextmanager
+    def no_way_back(self) -> Iterator[None]:
+        """Around what must happen wholly: after any fault in here, files and memory may differ."""
+        try:
+            yield
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = str(error)
+        raise LogFailed(self._directory, self.failure) from error

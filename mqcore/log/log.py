@@ -11,18 +11,17 @@ Own rules:
 from __future__ import annotations
 
 import contextlib
-import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import Lock
-from typing import Final
-from zlib import crc32
 
 from mqcore.disk.port import Buffer, Disk
 from mqcore.log import retention, times
 from mqcore.log.config import LogConfig
 from mqcore.log.epochs import EpochCache, encode_epochs
-from mqcore.log.errors import CorruptLog, LogFailed
+from mqcore.log.errors import CorruptLog, Faults, LogFailed
+from mqcore.log.reading import Reader
 from mqcore.log.recovery import EPOCHS_FILE, Loaded, load, replay
+from mqcore.log.rolling import MOST_RELATIVE, must_roll
 from mqcore.log.segment import Segment, Slice
 from mqcore.log.segments import Segments
 from mqcore.log.snapshots import BatchObserver, remove_snapshots_above, restore_newest, write_snapshot
@@ -30,10 +29,6 @@ from mqcore.log.times import TimedOffset
 from mqcore.wire.batches import BatchHeader
 
 __all__ = ["BatchObserver", "CorruptLog", "Log", "LogFailed", "Slice", "TimedOffset"]
-
-_MOST_RELATIVE: Final = 2**31 - 1
-_PLACES: Final = 128
-_PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Log:
@@ -50,13 +45,13 @@ class Log:
         self.end_offset = loaded.end_offset
         self.flushed_offset = loaded.end_offset
         self.epochs = EpochCache(lambda: self.end_offset, loaded.epochs)
-        self.failure: str | None = None
         self._disk = disk
         self._observer = observer
         self._created_ms = now_ms  # of the active segment, as far as we know
         certain = loaded.recovery.clean and EPOCHS_FILE not in loaded.recovery.rebuilt
         self._epochs_saved = self.epochs.starts if certain else None
-        self._places: dict[int, tuple[Segment, int]] = {}  # where readers will go on: offset → position
+        self._reader = Reader(self.segments)
+        self.faults = Faults(directory)
         self._syncing = Lock()
 
     @classmethod
@@ -72,7 +67,7 @@ class Log:
         observer: BatchObserver,
         start_offset: int = 0,
     ) -> Log:
-        """Open, or create at `start_offset`. Unless `clean`, verify what `recovery_point` does not cover: `CorruptLog`."""
+        """Open, or create at `start_offset`. Unless `clean`, verify from `recovery_point` on."""
         loaded = load(
             disk, directory, config, observer, clean=clean, recovery_point=recovery_point, start_offset=start_offset
         )
@@ -93,6 +88,11 @@ class Log:
         return self.segments.size_bytes
 
     @property
+    def failure(self) -> str | None:
+        """Why the log takes nothing any more, if so."""
+        return self.faults.failure
+
+    @property
     def last_epoch(self) -> int:
         return self.epochs.last_epoch
 
@@ -100,19 +100,19 @@ class Log:
 
     def append(self, batches: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
         """Append stamped batches, all in one write. On OSError nothing has changed."""
-        self._check_usable()
+        self.faults.check()
         last = headers[-1]
         segment = self.segments.items[-1]
-        if segment.size and self._must_roll(segment, len(batches), headers, now_ms):
+        if segment.size and must_roll(segment, self.config, len(batches), last, now_ms - self._created_ms):
             self.roll(now_ms)
             segment = self.segments.active
-        if last.last_offset - segment.base_offset > _MOST_RELATIVE:
+        if last.last_offset - segment.base_offset > MOST_RELATIVE:
             self._begin_segment(headers[0].base_offset, now_ms)
             segment = self.segments.active
-        try:  # not `_faults`: this is the hot path
+        try:  # no context manager: this is the hot path
             segment.append(batches, headers, self.config.index_interval_bytes)
         except OSError as error:
-            self._judge(error)
+            self.faults.judge(error)
             raise
         for header in headers:
             if header.leader_epoch > self.epochs.last_epoch:
@@ -120,32 +120,15 @@ class Log:
             self._observer.observe(header)
         self.end_offset = last.base_offset + last.last_offset_delta + 1
 
-    def _must_roll(self, segment: Segment, size: int, headers: Sequence[BatchHeader], now_ms: int) -> bool:
-        config = self.config
-        if segment.size + size > config.segment_bytes:
-            return True
-        if headers[-1].last_offset - segment.base_offset > _MOST_RELATIVE:
-            return True
-        if max(segment.index.size_bytes, segment.time_index.size_bytes) + 12 > config.segment_index_bytes:
-            return True
-        first = segment.first_timestamp
-        age = now_ms - self._created_ms if first is None or first < 0 else headers[-1].max_timestamp - first
-        return age > config.segment_ms - self._jitter_ms(segment)
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        """Spread by the segment's name and not by chance: the same log rolls at the same place again."""
-        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return crc32(segment.path("").encode()) % most if most else 0
-
     def roll(self, now_ms: int) -> None:
         """Seal the active segment and begin the next one. May be repeated after an OSError."""
-        self._check_usable()
+        self.faults.check()
         if self.segments.active.size:
             self._begin_segment(self.end_offset, now_ms)
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
         active = self.segments.active
-        with self._faults():
+        with self.faults.may_pass():
             files = active.write_indexes()
             files.append(write_snapshot(self._disk, self.directory, base_offset, self._observer))
             segment = Segment.create(self._disk, self.directory, base_offset)
@@ -165,50 +148,10 @@ class Log:
         if offset >= limit:
             return None
         try:
-            place = self._places.get(offset)
-            if place is None or place[1] >= place[0].size:
-                place = self._locate(offset)
-                if place is None:
-                    return None
-            segment, position = place
-            length = self._end_below(segment, limit) - position
-            if length <= 0:
-                return None
-            if length > max_bytes:
-                first = segment.header_at(position).size
-                if first > max_bytes and not at_least_one:
-                    return None
-                length = max(first, max_bytes)
-            return Slice(segment.file, position, length)
+            return self._reader.read(offset, max_bytes, limit, self.end_offset, at_least_one)
         except OSError as error:
-            self._judge(error)
+            self.faults.judge(error)
             raise
-
-    def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Where the first batch at or above `offset` stands."""
-        index = self.segments.index_of(offset)
-        assert index >= 0, f"offset {offset} is below the log start {self.start_offset}"
-        for segment in self.segments.items[index:]:
-            position = segment.locate(offset) if offset > segment.base_offset else 0
-            if position < segment.size:
-                return segment, position
-        return None
-
-    def _end_below(self, segment: Segment, limit: int) -> int:
-        """Where the batches of a segment that lie wholly below `limit` end; remembered, for there a reader goes on."""
-        if segment is self.segments.items[-1]:
-            end = self.end_offset
-        else:
-            end = self.segments.end_of(self.segments.index_of(segment.base_offset), self.end_offset)
-        if limit >= end:
-            position = segment.size
-        else:
-            place = self._places.get(limit)
-            position = place[1] if place is not None and place[0] is segment else segment.locate(limit)
-        if len(self._places) >= _PLACES:
-            del self._places[next(iter(self._places))]
-        self._places[min(limit, end)] = (segment, position)
-        return position
 
     def offset_for_time(self, timestamp: int, *, limit: int) -> TimedOffset | None:
         """The first record that is not older than `timestamp`, below `limit`."""
@@ -222,14 +165,14 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Cut to the batch boundary at or below `offset`, durably; epochs, producers and flushed point go back too."""
-        self._check_usable()
+        self.faults.check()
         if offset >= self.end_offset:
             return
         if offset <= self.segments.bases[0]:
             self.truncate_fully(offset)
             return
-        with self._syncing, self._faults():
-            self._places.clear()
+        with self._syncing, self.faults.no_way_back():
+            self._reader.forget()
             if remove_snapshots_above(self._disk, self.directory, offset):
                 self._disk.sync_directory(self.directory)
             while self.segments.bases[-1] >= offset:
@@ -247,9 +190,9 @@ class Log:
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and go on at `start_offset`."""
-        self._check_usable()
-        with self._syncing, self._faults():
-            self._places.clear()
+        self.faults.check()
+        with self._syncing, self.faults.no_way_back():
+            self._reader.forget()
             remove_snapshots_above(self._disk, self.directory, -1)
             while self.segments.items:
                 self.segments.drop_last(0)
@@ -276,7 +219,7 @@ class Log:
 
     def expire(self, now_ms: int, *, limit: int) -> list[str]:
         """Retention: remove what is due, never above `limit` nor what is still wanted; the names, for one log line."""
-        self._check_usable()
+        self.faults.check()
         self.segments.reap(now_ms)
         self.segments.release_idle(self.flushed_offset)
         count = retention.due_segments(
@@ -286,13 +229,20 @@ class Log:
             return []
         if count == len(self.segments.items):
             self.roll(now_ms)
-        with self._faults():
-            self._places.clear()
-            due_ms = now_ms + self.config.file_delete_delay_ms
-            removed = [self.segments.drop_first(due_ms) for _ in range(count)]
-        self.start_offset = max(self.start_offset, self.segments.bases[0])
+        with self.faults.may_pass():
+            self._reader.forget()
+            removed = []
+            for _ in range(count):
+                removed.append(self.segments.drop_first(now_ms + self.config.file_delete_delay_ms))
+                self.start_offset = max(self.start_offset, self.segments.bases[0])
         self.epochs.truncate_start(self.start_offset)
         return removed
+
+    def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
+        """Compaction puts one segment in the place of a group of sealed ones; see `Compactor`."""
+        self._reader.forget()
+        first = self.segments.items.index(group[0])
+        self.segments.replaced(first, first + len(group), cleaned)
 
     # --- durability --------------------------------------------------------------------------------------------------
 
@@ -304,46 +254,29 @@ class Log:
     def sync(self) -> int:
         """Block until everything appended before the call is durable; the offset it reaches to. A fault is final."""
         with self._syncing:
-            self._check_usable()
+            self.faults.check()
             end = self.end_offset
-            try:
+            with self.faults.no_way_back():
                 self.segments.sync(self.flushed_offset, end)
-                starts = self.epochs.starts
-                if starts != self._epochs_saved:
-                    self._disk.replace(f"{self.directory}/{EPOCHS_FILE}", encode_epochs(starts))
-                    self._epochs_saved = starts
-            except OSError as error:
-                self.failure = str(error)
-                raise LogFailed(self.directory, self.failure) from error
+            with contextlib.suppress(OSError):  # a hint: recovery sees what is missing in it
+                self._save_epochs()
             self.flushed_offset = max(self.flushed_offset, end)
             return self.flushed_offset
+
+    def _save_epochs(self) -> None:
+        starts = self.epochs.starts
+        if starts != self._epochs_saved:
+            self._disk.replace(f"{self.directory}/{EPOCHS_FILE}", encode_epochs(starts))
+            self._epochs_saved = starts
 
     def close(self) -> None:
         """Flush everything, hints included. After it the owner may write the clean mark."""
         if self.failure is None:
-            with self._faults():
+            with self.faults.may_pass():
                 files = self.segments.active.write_indexes()
                 files.append(write_snapshot(self._disk, self.directory, self.end_offset, self._observer))
             self.segments.sync_later(files)
             self.sync()
+            with self.faults.may_pass():
+                self._save_epochs()
         self.segments.close()
-
-    # --- faults ------------------------------------------------------------------------------------------------------
-
-    def _check_usable(self) -> None:
-        if self.failure is not None:
-            raise LogFailed(self.directory, self.failure)
-
-    @contextlib.contextmanager
-    def _faults(self) -> Iterator[None]:
-        """A passing fault is the caller's to answer; any other ends the life of this log."""
-        try:
-            yield
-        except OSError as error:
-            self._judge(error)
-            raise
-
-    def _judge(self, error: OSError) -> None:
-        if error.errno not in _PASSING:
-            self.failure = str(error)
-            raise LogFailed(self.directory, self.failure) from error

@@ -94,13 +94,13 @@ def _load_clean(
     disk: Disk, directory: str, items: list[Segment], observer: BatchObserver, recovery: Recovery
 ) -> Loaded:
     active = items[-1]
-    end_offset = active.base_offset
+    end_offset, last_epoch = active.base_offset, -1
     for _, header in active.headers(active.index.floor_position(active.size)):
-        end_offset = header.next_offset
+        end_offset, last_epoch = header.next_offset, header.leader_epoch
     start = restore_newest(disk, directory, observer, end_offset)
     replay(items, observer, items[0].base_offset if start is None else start, recovery)
     epochs = _read_epochs(disk, directory)
-    if epochs is None or (epochs and epochs[-1].start_offset > end_offset):
+    if epochs is None or (epochs[-1].start_offset > end_offset if epochs else last_epoch >= 0):
         epochs = _epochs_from_batches(items, [])
         recovery.rebuilt.append(EPOCHS_FILE)
     return Loaded(Segments(disk, directory, items, clean=True), end_offset, epochs, recovery)
@@ -118,6 +118,13 @@ def replay(items: list[Segment], observer: BatchObserver, start: int, recovery: 
                 recovery.replayed_batches += 1
 
 
+def _last_epoch(segment: Segment) -> int:
+    epoch = -1
+    for _, header in segment.headers(segment.index.floor_position(segment.size)):
+        epoch = header.leader_epoch
+    return epoch
+
+
 def _read_epochs(disk: Disk, directory: str) -> list[EpochStart] | None:
     try:
         return decode_epochs(disk.read_whole(f"{directory}/{EPOCHS_FILE}"))
@@ -128,13 +135,9 @@ def _read_epochs(disk: Disk, directory: str) -> list[EpochStart] | None:
 def _epochs_from_batches(items: list[Segment], epochs: list[EpochStart]) -> list[EpochStart]:
     for segment in items:
         for _, header in segment.headers():
-            _note_epoch(epochs, header)
+            if header.leader_epoch > (epochs[-1].epoch if epochs else -1):
+                epochs.append(EpochStart(header.leader_epoch, header.base_offset))
     return epochs
-
-
-def _note_epoch(epochs: list[EpochStart], header: BatchHeader) -> None:
-    if header.leader_epoch > (epochs[-1].epoch if epochs else -1):
-        epochs.append(EpochStart(header.leader_epoch, header.base_offset))
 
 
 class _Verification:
@@ -156,6 +159,7 @@ class _Verification:
         self._items = items
         self._recovery = recovery
         self._epochs: list[EpochStart] = []
+        self._remembered: dict[int, int] = {}  # where the epochs began according to their file
 
     def run(self, recovery_point: int) -> Loaded:
         first = max(0, sum(segment.base_offset <= recovery_point for segment in self._items) - 1)
@@ -168,6 +172,9 @@ class _Verification:
             if result.reason is not None:
                 self._cut(index, result, recovery_point)
                 break
+        # A cut or a removal that the crash left unsynced may still be undone by a power loss: not under new batches.
+        self._items[-1].file.sync()
+        self._disk.sync_directory(self._directory)
         self._recovery.missing_offsets = max(0, recovery_point - next_offset)
         segments = Segments(self._disk, self._directory, self._items, clean=False)
         for segment in self._items[first:-1]:
@@ -182,9 +189,10 @@ class _Verification:
         epochs = _read_epochs(self._disk, self._directory)
         if epochs is None:
             self._recovery.rebuilt.append(EPOCHS_FILE)
+        self._remembered = dict(epochs or ())
         self._epochs = [start for start in epochs or () if start.start_offset < scan_base]
-        if before and not self._epochs:
-            _epochs_from_batches(before, self._epochs)
+        if before and _last_epoch(before[-1]) > (self._epochs[-1].epoch if self._epochs else -1):
+            _epochs_from_batches(before, self._epochs)  # the file was not saved in time
 
     def _gaps_allowed(self, index: int) -> bool:
         """Only compaction leaves gaps, and it leaves the active segment alone (but a follower may copy them there)."""
@@ -194,9 +202,16 @@ class _Verification:
         segment, interval = self._items[index], self._config.index_interval_bytes
         segment.use_indexes(OffsetIndex(), TimeIndex(), (NO_TIMESTAMP, segment.base_offset))
 
+        end = next_offset
+
         def each(position: int, header: BatchHeader) -> None:
+            nonlocal end
             segment.note(position, header, interval)
-            _note_epoch(self._epochs, header)
+            if header.leader_epoch > (self._epochs[-1].epoch if self._epochs else -1):
+                began = self._remembered.get(header.leader_epoch, -1)  # its first batch may be compacted away
+                start = began if end <= began <= header.base_offset else header.base_offset
+                self._epochs.append(EpochStart(header.leader_epoch, start))
+            end = header.next_offset
             self._observer.observe(header)
 
         result = scan(segment, next_offset, last_epoch, gaps_allowed=self._gaps_allowed(index), each=each)
@@ -233,4 +248,3 @@ class _Verification:
                 self._disk.remove(gone.path(suffix))
             self._disk.sync_directory(self._directory)
         segment.cut(result.end_position)
-        segment.file.sync()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mqcore.log.segment import Segment
-from mqcore.wire.batches import LOG_APPEND_TIME, BatchHeader
+from mqcore.wire.batches import LOG_APPEND_TIME, BadBatch, BatchHeader
 from mqcore.wire.records import iterate_records
 
 
@@ -66,7 +66,10 @@ def _first_record(
     if header.attributes & LOG_APPEND_TIME:
         offset = max(start, header.base_offset)
         return TimedOffset(header.max_timestamp, offset, header.leader_epoch) if offset < limit else None
-    for record in iterate_records(segment.file.read(position, header.size), header):
-        if record.timestamp >= timestamp and start <= record.offset < limit:
-            return TimedOffset(record.timestamp, record.offset, header.leader_epoch)
+    try:
+        for record in iterate_records(segment.file.read(position, header.size), header):
+            if record.timestamp >= timestamp and start <= record.offset < limit:
+                return TimedOffset(record.timestamp, record.offset, header.leader_epoch)
+    except BadBatch:  # a producer's nonsense under a good CRC: the batch is as near as we can get
+        return TimedOffset(header.max_timestamp, max(start, header.base_offset), header.leader_epoch)
     return None

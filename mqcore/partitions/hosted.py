@@ -26,6 +26,7 @@ from mqcore.partitions.producers import Producers
 log = logging.getLogger(__name__)
 
 DELETED = "-delete"
+LONGEST_NAME = 200
 STRAY = "-stray"
 METADATA_FILE = "partition.metadata"
 PARTITION_FOLDER = re.compile(r"[a-zA-Z0-9._-]+-[0-9]+")
@@ -40,8 +41,9 @@ class HostedPartitions:
         self._producer_expiration_ms = producer_expiration_ms
         self._recovery_points = CheckpointFile(disk, RECOVERY_POINTS)
         self._start_offsets = CheckpointFile(disk, LOG_STARTS)
-        self._points = self._recovery_points.read()
+        self._points = self._recovery_points.read()  # these two: what the files hold,
         self._starts = self._start_offsets.read()
+        self._offsets_stale = False  # … but for deleted partitions
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._dirty_since: dict[TopicPartition, int] = {}
@@ -68,7 +70,8 @@ class HostedPartitions:
         producers = Producers()
         directory = str(name)
         try:
-            self._claim_folder(directory, topic_id)
+            if self._claim_folder(directory, topic_id):
+                self._forget(name)
             opened = Log.open(
                 self._disk,
                 directory,
@@ -79,6 +82,8 @@ class HostedPartitions:
                 start_offset=self._starts.get(name, 0),
                 observer=producers,
             )
+            if opened.config.flush_messages == 1 and opened.flushed_offset < opened.end_offset:
+                opened.sync()  # a crash left it in the page cache: nobody may see it before it is durable
         except (OSError, CorruptLog, LogFailed) as fault:
             self.offline[name] = str(fault)
             log.error("partition offline", extra={"partition": directory, "reason": str(fault)})
@@ -95,19 +100,44 @@ class HostedPartitions:
         if partition is None:
             return
         del self._by_id[partition.topic_id, name.partition]
+        self._dirty_since.pop(name, None)
+        self._drop_offsets(name)
         partition.go_offline("the topic was deleted")
-        self._disk.rename(str(name), f"{name}.{partition.topic_id.hex}{DELETED}")
+        try:
+            self._put_aside(str(name), partition.topic_id)
+        except OSError as fault:  # the next start puts it aside as a stray
+            log.error("folder of a deleted topic stays", extra={"partition": str(name), "reason": str(fault)})
 
-    def _claim_folder(self, directory: str, topic_id: UUID) -> None:
-        """The folder says which topic it is of; one left by an older topic of the name is put aside."""
+    def _put_aside(self, directory: str, topic_id: UUID) -> None:
+        """Housekeeping removes it later."""
+        self._disk.rename(directory, _renamed(directory, topic_id.hex, DELETED))
+
+    def _claim_folder(self, directory: str, topic_id: UUID) -> bool:
+        """Whether it is new. A folder says which topic it is of; one of an older topic of the name is put aside."""
         path = f"{directory}/{METADATA_FILE}"
-        if self._disk.exists(path) and _topic_id_of(self._disk.read_whole(path)) not in (None, topic_id):
-            log.warning("folder of a deleted topic put aside", extra={"partition": directory})
-            self._disk.rename(directory, f"{directory}.{topic_id.hex}{DELETED}")
+        if self._disk.exists(path):
+            found = _topic_id_of(self._disk.read_whole(path))
+            if found not in (None, topic_id):
+                log.warning("folder of a deleted topic put aside", extra={"partition": directory})
+                self._put_aside(directory, found)
+        new = not self._disk.exists(directory)
         if not self._disk.exists(path):
             self._disk.make_directory(directory)
             # Not synced: the metadata log is the truth, and a folder it does not know is put aside at the next start.
             self._disk.open(path, create=True).append((f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode(),))
+        return new
+
+    def _forget(self, name: TopicPartition) -> None:
+        """What the checkpoints say of an older partition of this name must be gone before the new one keeps anything:
+        its log start would cut off the new one's records at the next start."""
+        self._drop_offsets(name)
+        if self._offsets_stale:
+            self._write_offsets()
+
+    def _drop_offsets(self, name: TopicPartition) -> None:
+        for offsets in (self._points, self._starts):
+            if offsets.pop(name, None) is not None:
+                self._offsets_stale = True
 
     def put_strays_aside(self) -> None:
         """Folders of partitions that no topic has: of a topic that was deleted when the power went, or a mistake."""
@@ -115,7 +145,7 @@ class HostedPartitions:
             folder = name.rstrip("/")
             if name.endswith("/") and PARTITION_FOLDER.fullmatch(folder) and not self._known(folder):
                 log.warning("folder of no known partition put aside", extra={"folder": folder})
-                self._disk.rename(folder, f"{folder}.{self._clock.wall_ms()}{STRAY}")
+                self._disk.rename(folder, _renamed(folder, str(self._clock.wall_ms()), STRAY))
 
     def _known(self, folder: str) -> bool:
         topic, _, index = folder.rpartition("-")
@@ -152,9 +182,14 @@ class HostedPartitions:
 
     def checkpoint(self) -> None:
         """Write down how far each log is durable and where it starts: a restart scans only from there."""
-        partitions = list(self)
-        self._recovery_points.write({p.name: p.log.flushed_offset for p in partitions} | self._kept(self._points))
-        self._start_offsets.write({p.name: p.log_start_offset for p in partitions} | self._kept(self._starts))
+        self._points = {p.name: p.log.flushed_offset for p in self} | self._kept(self._points)
+        self._starts = {p.name: int(p.log_start_offset) for p in self} | self._kept(self._starts)
+        self._write_offsets()
+
+    def _write_offsets(self) -> None:
+        self._recovery_points.write(self._points)
+        self._start_offsets.write(self._starts)
+        self._offsets_stale = False
 
     def _kept(self, values: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """What an earlier run wrote of partitions that are offline now."""
@@ -164,12 +199,17 @@ class HostedPartitions:
         """Flush and close every log; True if all of them are whole, so that the clean mark may be written."""
         whole = not self.offline
         for partition in self:
+            whole = whole and partition.offline is None
             try:
                 partition.log.close()
             except (OSError, LogFailed) as fault:
                 whole = False
                 log.error("log not closed", extra={"partition": str(partition.name), "reason": str(fault)})
-        self.checkpoint()
+        try:
+            self.checkpoint()
+        except OSError as fault:
+            whole = False
+            log.error("checkpoints not written", extra={"reason": str(fault)})
         return whole
 
     def _expire_log(self, partition: Partition, now_ms: Millis) -> None:
@@ -192,6 +232,12 @@ def _report(directory: str, recovery: Recovery) -> None:
             return  # it is new, or was empty
         level = logging.WARNING if recovery.cut_bytes or recovery.missing_offsets else logging.INFO
         log.log(level, "log recovered", extra={"partition": directory, **found})
+
+
+def _renamed(directory: str, mark: str, suffix: str) -> str:
+    """Cut, because the name of a topic may already be as long as a file system's names can be."""
+    topic, _, index = directory.rpartition("-")
+    return f"{topic[:LONGEST_NAME]}-{index}.{mark}{suffix}"
 
 
 def _topic_id_of(content: bytes) -> UUID | None:

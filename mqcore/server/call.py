@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqcore.apis.services import Services
 from mqcore.wire.frames import RequestHead, response_head
-from mqcore.wire.hot import Piece, size_of
+from mqcore.wire.hot import BUFFERS, Piece, size_of
 
 if TYPE_CHECKING:
     from mqcore.server.connection import Connection
@@ -24,7 +24,18 @@ _LENGTH = struct.Struct(">i")
 class ServerCall:
     """Implements `mqcore.apis.call.Call`."""
 
-    __slots__ = ("_connection", "_flexible", "_head", "_served", "_started", "gone", "pieces", "version", "when_gone")
+    __slots__ = (
+        "_connection",
+        "_flexible",
+        "_head",
+        "_served",
+        "_started",
+        "gone",
+        "pieces",
+        "size",
+        "version",
+        "when_gone",
+    )
 
     def __init__(self, connection: Connection, served: Served, head: RequestHead, version: int, flexible: bool) -> None:
         self._connection = connection
@@ -34,6 +45,7 @@ class ServerCall:
         self._started = time.perf_counter()
         self.version = version
         self.pieces: list[Piece] | None = None
+        self.size = 0  # what it holds while it waits
         self.gone = False
         self.when_gone: Callable[[], None] | None = None
 
@@ -56,6 +68,11 @@ class ServerCall:
     @property
     def answered(self) -> bool:
         return self.pieces is not None
+
+    @property
+    def answer_bytes(self) -> int:
+        """In memory; slices of logs are not."""
+        return sum(len(piece) for piece in self.pieces or () if isinstance(piece, BUFFERS))
 
     def answer(self, response: Any) -> None:
         """`None` stands for no answer at all (Produce with acks=0)."""
@@ -81,7 +98,7 @@ class ServerCall:
         self._connection.pump()
 
     def hang_up(self) -> None:
-        self._connection.close()
+        self._connection.end()
 
     def drop(self) -> None:
         """The client is gone: whoever would answer is told, and need not."""

@@ -23,9 +23,10 @@ from mqcore.wire.hot import BUFFERS, Piece, SliceLike
 
 log = logging.getLogger(__name__)
 
-FIRST_BUFFER = 64 * 1024
+FIRST_BUFFER = 16 * 1024
 READ_PIECE = 256 * 1024
 WRITE_HIGH_WATER = 1024 * 1024
+MOST_WAITING_BYTES = 1024 * 1024
 LEAST_FRAME = 8
 
 _LENGTH = struct.Struct(">i")
@@ -48,6 +49,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused_at: float | None = None
         self._held = False  # no frames are served: too many unanswered, or the client does not read
         self._starved = False
+        self._ending = False
+        self._waiting_bytes = 0  # of requests that wait for their answers
         self._bytes_in = traffic.metrics.bytes_in.cell()
         self._bytes_out = traffic.metrics.bytes_out.cell()
         self._most_waiting = traffic.config.queued_max_requests
@@ -69,11 +72,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._transport = None
         self.traffic.leave(self, self.client_host)
+        self.traffic.waiting_bytes -= self._waiting_bytes
         self.traffic.give_back(len(self._buffer) - FIRST_BUFFER)
         self._outgoing.clear()
-        for call in self._slots:
-            call.drop()
-        self._slots.clear()
+        slots, self._slots = self._slots, deque()
+        for call in slots:
+            if not call.answered:
+                call.drop()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._end == len(self._buffer):  # full of frames that are held back
@@ -125,7 +130,10 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request could not be served", extra={"client": self.client_host})
             self.abort()
             return
-        if not call.answered or self._slots:
+        if self._slots:  # it waits: for its own answer, or for those before it
+            call.size = len(frame) + call.answer_bytes
+            self._waiting_bytes += call.size
+            self.traffic.waiting_bytes += call.size
             self._hold()
 
     def expect(self, call: ServerCall) -> None:
@@ -169,14 +177,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hold(self) -> None:
         """Stop or go on reading, whichever is due."""
-        held = self._starved or self._write_paused_at is not None or len(self._slots) >= self._most_waiting
+        held = self._starved or self._ending or self._write_paused_at is not None or self._has_much_waiting()
         if held == self._held or self._transport is None:
             return
         self._held = held
         if held:
             self._transport.pause_reading()
-        elif not self.traffic.draining:
-            self._transport.resume_reading()
+            return
+        self._transport.resume_reading()
+        if self._frame_began_at is not None:
+            self._frame_began_at = time.monotonic()  # that it had to wait was not the client's doing
+
+    def _has_much_waiting(self) -> bool:
+        """One request may always wait; more of them only as long as they are few and small."""
+        waiting = len(self._slots)
+        much = self._waiting_bytes > MOST_WAITING_BYTES or self.traffic.is_crowded
+        return waiting >= self._most_waiting or (waiting > 0 and much)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -186,9 +202,15 @@ class Connection(asyncio.BufferedProtocol):
             if self._outgoing:
                 self._send_piece(self._outgoing[0])
             elif self._slots and self._slots[0].pieces is not None:
-                self._outgoing.extend(self._slots.popleft().pieces or ())
+                call = self._slots.popleft()
+                self._outgoing.extend(call.pieces or ())
+                if call.size:
+                    self._waiting_bytes -= call.size
+                    self.traffic.waiting_bytes -= call.size
             else:
                 break
+        if self._ending:
+            self._end_if_done()
         held = self._held
         if held or not self._may_send():
             self._hold()
@@ -236,21 +258,23 @@ class Connection(asyncio.BufferedProtocol):
     def overdue(self, now: float) -> str | None:
         """Why the connection should be closed now, if it should."""
         config = self.traffic.config
-        if not self._held and _older(self._frame_began_at, now - config.request_receive_timeout_ms / 1000):
+        may_send = self._starved or not self._held
+        if may_send and _older(self._frame_began_at, now - config.request_receive_timeout_ms / 1000):
             return "slow_request"
         if _older(self._write_paused_at, now - config.response_send_timeout_ms / 1000):
             return "slow_reader"
-        if not self._slots and now - self.last_request_at > config.connections_max_idle_ms / 1000:
+        if not self.busy and now - self.last_request_at > config.connections_max_idle_ms / 1000:
             return "idle"
         return None
 
-    def stop_reading(self) -> None:
-        if self._transport is not None and not self._held:
-            self._held = True
-            self._transport.pause_reading()
+    def end(self) -> None:
+        """Serve nothing more; close once every answer has left."""
+        self._ending = True
+        self._hold()
+        self._end_if_done()
 
-    def close(self) -> None:
-        if self._transport is not None:
+    def _end_if_done(self) -> None:
+        if self._transport is not None and not self.busy:
             self._transport.close()
 
     def abort(self) -> None:

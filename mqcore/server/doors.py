@@ -8,6 +8,7 @@ import socket
 from functools import partial
 
 from mqcore.apis.services import Services
+from mqcore.config import host_and_port
 from mqcore.controller.facts import Endpoint
 from mqcore.server import metrics_page
 from mqcore.server.connection import Connection
@@ -55,16 +56,21 @@ class Doors:
             self._servers.append(await loop.create_server(factory, sock=bound, backlog=BACKLOG))
         address = self._services.config.metrics_listener
         if address:
-            host, _, port = address.rpartition(":")
-            self._servers.append(await metrics_page.serve(self._services.metrics, host, int(port)))
+            bound = _bind(*host_and_port(address, "metrics.listener"))
+            self._servers.append(await metrics_page.serve(self._services.metrics, bound))
         self._sweep = asyncio.create_task(self._traffic.sweep())
 
-    async def close(self, timeout_s: float) -> None:
+    def close(self) -> None:
+        """Let nobody in, take no further request."""
         for server in self._servers:
             server.close()
+        self._traffic.end()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until the requests under way are answered."""
+        await self._traffic.drain(timeout_s)
         if self._sweep is not None:
             self._sweep.cancel()
-        await self._traffic.drain(timeout_s)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from mqcore.metrics import Metrics
 
 MOST_HEAD_BYTES = 8192
 PATIENCE_S = 5.0
+MOST_REQUESTS = 32
 
 
-async def serve(metrics: Metrics, host: str, port: int) -> asyncio.AbstractServer:
+async def serve(metrics: Metrics, bound: socket.socket) -> asyncio.AbstractServer:
+    open_requests = 0
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_requests
+        if open_requests >= MOST_REQUESTS:
+            writer.transport.abort()
+            return
+        open_requests += 1
         try:
             async with asyncio.timeout(PATIENCE_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -20,9 +29,10 @@ async def serve(metrics: Metrics, host: str, port: int) -> asyncio.AbstractServe
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             pass
         finally:
+            open_requests -= 1
             writer.close()
 
-    return await asyncio.start_server(answer, host, port, limit=MOST_HEAD_BYTES)
+    return await asyncio.start_server(answer, sock=bound, limit=MOST_HEAD_BYTES)
 
 
 def _respond(head: bytes, metrics: Metrics) -> bytes:

@@ -33,6 +33,7 @@ class Traffic:
         self.draining = False
         self._by_host: Counter[str] = Counter()
         self._held_bytes = 0  # of receive buffers beyond their first size
+        self.waiting_bytes = 0  # of requests that wait for their answers
         self._starving: deque[Connection] = deque()
         self._gauge = self.metrics.connections.cell()
         self._refused_logged_at = 0.0
@@ -78,8 +79,15 @@ class Traffic:
 
     def give_back(self, bytes_held: int) -> None:
         self._held_bytes -= bytes_held
-        while self._starving and (not self._held_bytes or self._held_bytes < self.config.queued_max_request_bytes // 2):
+        for _ in range(len(self._starving)):  # who is fed may be starving again at once
+            if self._held_bytes and self._held_bytes >= self.config.queued_max_request_bytes // 2:
+                return
             self._starving.popleft().fed()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Requests that wait hold too much, several times their bytes: no connection may add a second one."""
+        return self.waiting_bytes > self.config.queued_max_request_bytes // 4
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -98,13 +106,16 @@ class Traffic:
                 elif now - connection.last_request_at > SHRINK_AFTER_SECONDS:
                     connection.shrink()
 
-    async def drain(self, timeout_s: float) -> None:
-        """Answer what can be answered, then close everything."""
+    def end(self) -> None:
+        """Take no further request."""
         self.draining = True
-        deadline = time.monotonic() + timeout_s
         for connection in list(self.connections):
-            connection.stop_reading()
-        while time.monotonic() < deadline and any(connection.busy for connection in self.connections):
+            connection.end()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until everything is answered and closed, but not for ever."""
+        deadline = time.monotonic() + timeout_s
+        while self.connections and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
-            connection.close()
+            connection.abort()

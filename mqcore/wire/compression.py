@@ -90,7 +90,7 @@ def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytes:
 def _compress_snappy(data: Buffer) -> bytes:
     out = bytearray(_XERIAL_HEADER)
     view = memoryview(data)
-    for start in range(0, len(view), _XERIAL_BLOCK):
+    for start in range(0, max(len(view), 1), _XERIAL_BLOCK):  # a stream without a block is one that few recognize
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
         out += _BLOCK_LENGTH.pack(len(block))
         out += block

@@ -163,6 +163,8 @@ def _put_message(out: bytearray, message: str | None, flexible: bool) -> None:
     if message is None:
         out += b"\x00" if flexible else b"\xff\xff"
     else:
-        encoded = message.encode()[:0x7FFF]
+        encoded = message.encode()
+        if len(encoded) > 0x7FFF:  # more than a string can hold: cut it, but not within a character
+            encoded = encoded[:0x7FFF].decode(errors="ignore").encode()
         out += uvarint(len(encoded) + 1) if flexible else struct.pack(">h", len(encoded))
         out += encoded

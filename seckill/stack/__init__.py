@@ -1,6 +1,6 @@
-"""Everything on one machine, without Docker: start in order, wait until healthy, show, stop in order.
+"""stack — everything on one machine, without Docker: start in order, wait until healthy, show, stop in order.
 
-In:    `seckill up` and the words that act on a running stack.
-Out:   processes; one data folder.
-Above the services: it knows all of them by their commands, and imports none.
+In:    a folder, ports, settings; words that act on a running stack.
+Out:   processes that answer, and end when they are told to.
+From:  cli, demo, tests.    Next: the programs themselves, by their commands; it imports no service.
 """

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seckill.stack.services import Layout
 
 Check = Callable[[], str | None]
-
-READY_FILE = "SECKILL_STACK_READY"
-"""In the environment of a process: the file it makes once it is ready."""
-
-
-def announce() -> None:
-    """Called by a process of ours that has begun its work."""
-    path = os.environ.get(READY_FILE)
-    if path:
-        Path(path).touch()
 
 
 def port(*ports: int) -> Check:

@@ -20,6 +20,7 @@ from typing import Any
 
 from seckill.stack import ready, servers, setup
 from seckill.stack.services import Layout, Service, services
+from seckill.streams.ready import READY_FILE
 
 PATIENCE_S = 60.0
 RESTART_S = 1.0
@@ -115,11 +116,11 @@ class Supervisor:
         command, how = instance.service.command(self.layout, instance.number)
         mark = self.layout.run / f"{instance.name}.ready"
         mark.unlink(missing_ok=True)
-        environment = self.layout.environment() | {ready.READY_FILE: str(mark), "SECKILL_STACK_NAME": instance.name}
+        environment = self.layout.environment() | {READY_FILE: str(mark), "SECKILL_STACK_NAME": instance.name}
         with open(instance.log, "ab") as output:
             instance.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
-                start_new_session=True, **how,  # type: ignore[call-overload]
+                start_new_session=True, **how,
             )  # fmt: skip
         instance.restarts += 1
         instance.state = "starting"

@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 
 from seckill.envelope import BadEnvelope, decode
 from seckill.streams import cluster, faults, letters, offsets
+from seckill.streams.ready import announce
 from seckill.streams.records import Batch, Handler, Permanent, Received
 
 log = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class Loop:
                 raise OutsideTheLog(partition, claim.next_offset, starts[partition], ends[partition])
             self._claims[partition] = claim
             self._go_to(partition, claim.next_offset)
+        announce()
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:

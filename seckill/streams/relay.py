@@ -17,6 +17,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from seckill.streams.outbox import NOTIFY_CHANNEL
+from seckill.streams.ready import announce
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Relay:
 
     def _lead(self) -> None:
         """Publish for as long as the lock is ours (it is the session's, and goes with it)."""
+        announce()
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_try_advisory_lock(%s)", [zlib.crc32(f"relay {self._writer}".encode())])
             if not cursor.fetchone()[0]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 _numbers = itertools.count(1)
 
@@ -31,16 +31,16 @@ def forgive_open_sockets() -> Iterator[None]:
     gc.collect()
 
 
-def make_broker(folder: Path, settings: dict[str, str]) -> Broker:
+def make_broker(folder: Path, settings: dict[str, str]) -> BrokerProcess:
     if os.environ.get("CONFORMANCE_PEER") == "kafka":
         from tests.conformance.peer import ApacheKafka
 
         return ApacheKafka(folder, settings)
-    return Broker(folder, settings)
+    return BrokerProcess(folder, settings)
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """The broker that all journeys share; each uses topics and groups of its own."""
     with make_broker(tmp_path_factory.mktemp("broker"), SETTINGS) as shared:
         yield shared
@@ -48,11 +48,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def new_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+def new_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
     """Makes brokers, not yet started, that a test may stop and kill."""
-    made: list[Broker] = []
+    made: list[BrokerProcess] = []
 
-    def make(**settings: str) -> Broker:
+    def make(**settings: str) -> BrokerProcess:
         named = {name.replace("_", "."): value for name, value in settings.items()}
         made.append(make_broker(tmp_path / f"broker-{len(made)}", {**SETTINGS, **named}))
         return made[-1]

@@ -14,10 +14,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from loadtest.kafka_jars import java
-from tests.conformance.broker import Broker, answers, free_port
+from seckill.stack.broker import BrokerProcess, answers, free_port
 
 
-class ApacheKafka(Broker):
+class ApacheKafka(BrokerProcess):
     """One process that is broker and controller."""
 
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 PATIENCE_S = 30.0
 
@@ -23,7 +23,7 @@ def run(journey: Coroutine[Any, Any, None]) -> None:
     asyncio.run(bounded())
 
 
-async def create(broker: Broker, topic: str, partitions: int = 1) -> None:
+async def create(broker: BrokerProcess, topic: str, partitions: int = 1) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.address)
     await admin.start()
     try:
@@ -38,7 +38,9 @@ async def read(source: AIOKafkaConsumer, count: int) -> list[Any]:
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_records_come_back_as_they_were_sent(broker: Broker, topic: str, codec: str | None, idempotent: bool) -> None:
+def test_records_come_back_as_they_were_sent(
+    broker: BrokerProcess, topic: str, codec: str | None, idempotent: bool
+) -> None:
     async def journey() -> None:
         await create(broker, topic)
         sent = [(b"k%d" % i, b"value %d " % i * 20, [("h", b"%d" % i)], 1000 + i) for i in range(200)]
@@ -61,7 +63,7 @@ def test_records_come_back_as_they_were_sent(broker: Broker, topic: str, codec: 
     run(journey())
 
 
-def test_a_group_rebalances_and_goes_on_where_it_stopped(broker: Broker, topic: str, group: str) -> None:
+def test_a_group_rebalances_and_goes_on_where_it_stopped(broker: BrokerProcess, topic: str, group: str) -> None:
     async def journey() -> None:
         await create(broker, topic, partitions=4)
         settings: dict[str, Any] = {
@@ -93,7 +95,7 @@ def test_a_group_rebalances_and_goes_on_where_it_stopped(broker: Broker, topic: 
     run(journey())
 
 
-def test_offsets_are_found_by_time_and_at_both_ends(broker: Broker, topic: str) -> None:
+def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess, topic: str) -> None:
     async def journey() -> None:
         await create(broker, topic)
         place = TopicPartition(topic, 0)
@@ -112,7 +114,7 @@ def test_offsets_are_found_by_time_and_at_both_ends(broker: Broker, topic: str) 
     run(journey())
 
 
-def test_an_administrator_sees_what_it_made(broker: Broker, topic: str) -> None:
+def test_an_administrator_sees_what_it_made(broker: BrokerProcess, topic: str) -> None:
     async def journey() -> None:
         await create(broker, topic, partitions=2)
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.address)

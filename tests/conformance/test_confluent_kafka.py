@@ -31,19 +31,19 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 PATIENCE_S = 30.0
 
 
-def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> AdminClient:
+def create(broker: BrokerProcess, topic: str, partitions: int = 1, **config: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": broker.address})
     named = {name.replace("_", "."): value for name, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=named)])[topic].result(PATIENCE_S)
     return admin
 
 
-def produce(broker: Broker, topic: str, records: list[dict[str, Any]], **settings: Any) -> list[Message]:
+def produce(broker: BrokerProcess, topic: str, records: list[dict[str, Any]], **settings: Any) -> list[Message]:
     """Send all, and give what was told about each, in the order of telling."""
     told: list[Message] = []
     failed: list[KafkaError] = []
@@ -64,7 +64,7 @@ def dotted(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def consumer(broker: Broker, group: str, **settings: Any) -> Iterator[Consumer]:
+def consumer(broker: BrokerProcess, group: str, **settings: Any) -> Iterator[Consumer]:
     named = {
         "bootstrap.servers": broker.address,
         "group.id": group,
@@ -105,7 +105,9 @@ def until(what: Callable[[], bool], *sources: Consumer) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_records_come_back_as_they_were_sent(broker: Broker, topic: str, group: str, codec: str, acks: str) -> None:
+def test_records_come_back_as_they_were_sent(
+    broker: BrokerProcess, topic: str, group: str, codec: str, acks: str
+) -> None:
     create(broker, topic)
     sent: list[dict[str, Any]] = [
         {
@@ -127,7 +129,7 @@ def test_records_come_back_as_they_were_sent(broker: Broker, topic: str, group: 
     assert got[7].timestamp() == (TIMESTAMP_CREATE_TIME, 1007)
 
 
-def test_an_acknowledgement_tells_partition_and_offset(broker: Broker, topic: str) -> None:
+def test_an_acknowledgement_tells_partition_and_offset(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic, partitions=3)
     told = produce(broker, topic, [{"value": b"x", "partition": i % 3} for i in range(30)], acks="all")
     by_partition = defaultdict(list)
@@ -136,7 +138,7 @@ def test_an_acknowledgement_tells_partition_and_offset(broker: Broker, topic: st
     assert by_partition == {partition: list(range(10)) for partition in range(3)}
 
 
-def test_an_idempotent_producer_writes_in_order_with_five_requests_in_flight(broker: Broker, topic: str) -> None:
+def test_an_idempotent_producer_writes_in_order_with_five_requests_in_flight(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     told = produce(
         broker,
@@ -152,7 +154,7 @@ def test_an_idempotent_producer_writes_in_order_with_five_requests_in_flight(bro
         assert [m.value() for m in read(source, 5000)] == [b"%d" % i for i in range(5000)]
 
 
-def test_log_append_time_is_the_brokers(broker: Broker, topic: str, group: str) -> None:
+def test_log_append_time_is_the_brokers(broker: BrokerProcess, topic: str, group: str) -> None:
     create(broker, topic, message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
     produce(broker, topic, [{"value": b"x", "timestamp": 5}])
@@ -163,7 +165,7 @@ def test_log_append_time_is_the_brokers(broker: Broker, topic: str, group: str) 
     assert before - 1000 <= at <= time.time() * 1000 + 1000
 
 
-def test_a_group_shares_the_partitions_and_reads_everything_once(broker: Broker, topic: str, group: str) -> None:
+def test_a_group_shares_the_partitions_and_reads_everything_once(broker: BrokerProcess, topic: str, group: str) -> None:
     create(broker, topic, partitions=4)
     with consumer(broker, group) as first, consumer(broker, group) as second:
         first.subscribe([topic])
@@ -183,7 +185,9 @@ def test_a_group_shares_the_partitions_and_reads_everything_once(broker: Broker,
         assert [(m.partition(), m.offset()) for m in read(third, 1)] == [(2, 100)]
 
 
-def test_a_cooperative_group_takes_only_what_it_gives_to_the_newcomer(broker: Broker, topic: str, group: str) -> None:
+def test_a_cooperative_group_takes_only_what_it_gives_to_the_newcomer(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
     create(broker, topic, partitions=4)
     revoked: list[int] = []
     lost: list[int] = []
@@ -203,7 +207,7 @@ def test_a_cooperative_group_takes_only_what_it_gives_to_the_newcomer(broker: Br
 
 
 def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
-    broker: Broker, topic: str, group: str
+    broker: BrokerProcess, topic: str, group: str
 ) -> None:
     create(broker, topic, partitions=2)
     rebalances: list[str] = []
@@ -221,7 +225,7 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
         assert not rebalances
 
 
-def test_offsets_are_found_by_time_and_at_both_ends(broker: Broker, topic: str, group: str) -> None:
+def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess, topic: str, group: str) -> None:
     admin = create(broker, topic)
     produce(broker, topic, [{"value": b"x", "timestamp": 10_000 + 10 * i} for i in range(50)])
     with consumer(broker, group) as source:
@@ -234,7 +238,7 @@ def test_offsets_are_found_by_time_and_at_both_ends(broker: Broker, topic: str, 
     assert (newest.offset, newest.timestamp) == (49, 10_490)
 
 
-def test_an_administrator_makes_changes_and_removes_a_topic(broker: Broker, topic: str) -> None:
+def test_an_administrator_makes_changes_and_removes_a_topic(broker: BrokerProcess, topic: str) -> None:
     admin = create(broker, topic, partitions=2, retention_ms="60000")
     description = admin.describe_topics(_topics(topic))[topic].result(PATIENCE_S)
     assert len(description.partitions) == 2
@@ -265,7 +269,7 @@ def test_an_administrator_makes_changes_and_removes_a_topic(broker: Broker, topi
     assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
 
 
-def test_a_topic_created_again_is_another_topic(broker: Broker, topic: str) -> None:
+def test_a_topic_created_again_is_another_topic(broker: BrokerProcess, topic: str) -> None:
     admin = create(broker, topic)
     produce(broker, topic, [{"value": b"old"}] * 3)
     old = admin.describe_topics(_topics(topic))[topic].result(PATIENCE_S).topic_id
@@ -275,7 +279,7 @@ def test_a_topic_created_again_is_another_topic(broker: Broker, topic: str) -> N
     assert produce(broker, topic, [{"value": b"new"}])[0].offset() == 0
 
 
-def test_deleted_records_are_gone_for_readers(broker: Broker, topic: str, group: str) -> None:
+def test_deleted_records_are_gone_for_readers(broker: BrokerProcess, topic: str, group: str) -> None:
     admin = create(broker, topic)
     produce(broker, topic, [{"value": b"%d" % i} for i in range(20)], batch_num_messages=1)
     place = TopicPartition(topic, 0, 12)
@@ -285,7 +289,7 @@ def test_deleted_records_are_gone_for_readers(broker: Broker, topic: str, group:
         assert [m.offset() for m in read(source, 8)] == list(range(12, 20))
 
 
-def test_groups_are_listed_described_reset_and_deleted(broker: Broker, topic: str, group: str) -> None:
+def test_groups_are_listed_described_reset_and_deleted(broker: BrokerProcess, topic: str, group: str) -> None:
     admin = create(broker, topic)
     produce(broker, topic, [{"value": b"x"}] * 10)
     with consumer(broker, group) as source:
@@ -311,7 +315,7 @@ def test_groups_are_listed_described_reset_and_deleted(broker: Broker, topic: st
     assert group not in {listed.group_id for listed in admin.list_consumer_groups().result(PATIENCE_S).valid}
 
 
-def test_commit_metadata_comes_back(broker: Broker, topic: str, group: str) -> None:
+def test_commit_metadata_comes_back(broker: BrokerProcess, topic: str, group: str) -> None:
     create(broker, topic)
     with consumer(broker, group) as source:
         source.assign([TopicPartition(topic, 0)])
@@ -320,7 +324,7 @@ def test_commit_metadata_comes_back(broker: Broker, topic: str, group: str) -> N
     assert (found.offset, found.metadata) == (3, "a note — ü")
 
 
-def test_a_record_larger_than_the_topic_allows_is_refused(broker: Broker, topic: str) -> None:
+def test_a_record_larger_than_the_topic_allows_is_refused(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic, max_message_bytes="10000")
     told: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": broker.address})
@@ -330,7 +334,7 @@ def test_a_record_larger_than_the_topic_allows_is_refused(broker: Broker, topic:
     assert [error and error.code() for error in told] == [KafkaError.MSG_SIZE_TOO_LARGE, None]
 
 
-def test_a_keyless_record_is_refused_by_a_compacted_topic(broker: Broker, topic: str) -> None:
+def test_a_keyless_record_is_refused_by_a_compacted_topic(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic, cleanup_policy="compact")
     told: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": broker.address})
@@ -339,11 +343,13 @@ def test_a_keyless_record_is_refused_by_a_compacted_topic(broker: Broker, topic:
     assert [error and error.code() for error in told] == [KafkaError.INVALID_RECORD]
 
 
-def test_producing_to_a_topic_nobody_made_makes_it(broker: Broker, topic: str) -> None:
+def test_producing_to_a_topic_nobody_made_makes_it(broker: BrokerProcess, topic: str) -> None:
     assert produce(broker, topic, [{"value": b"x"}])[0].offset() == 0
 
 
-def test_a_reader_at_the_end_gets_a_record_as_soon_as_it_is_written(broker: Broker, topic: str, group: str) -> None:
+def test_a_reader_at_the_end_gets_a_record_as_soon_as_it_is_written(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
     create(broker, topic)
     with consumer(broker, group, fetch_wait_max_ms=10_000) as source:
         source.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -357,6 +363,13 @@ def test_a_reader_at_the_end_gets_a_record_as_soon_as_it_is_written(broker: Brok
             read(source, 1)
             delays.append(time.monotonic() - began)
     assert min(delays) < 2.0, delays  # not the ten seconds of the long poll
+
+
+def test_a_transactional_producer_is_refused_at_once(broker: BrokerProcess, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic, "log_level": 0})
+    with pytest.raises(KafkaException) as refused:
+        producer.init_transactions(PATIENCE_S)
+    assert refused.value.args[0].code() != KafkaError._TIMED_OUT
 
 
 def _topics(*names: str) -> Any:

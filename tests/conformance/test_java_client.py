@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from loadtest.kafka_jars import java
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
 SOURCE = Path(__file__).with_name("JavaClient.java")
 
 
-def facts(broker: Broker, journey: str, topic: str) -> dict[str, str]:
+def facts(broker: BrokerProcess, journey: str, topic: str) -> dict[str, str]:
     command = java(SOURCE, journey, broker.address, topic)
     result = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert result.returncode == 0, result.stdout[-1500:] + result.stderr[-3000:]
@@ -23,7 +23,7 @@ def facts(broker: Broker, journey: str, topic: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("journey", ["produce", "idempotent"])
-def test_records_of_all_codecs_come_back_in_order(broker: Broker, topic: str, journey: str) -> None:
+def test_records_of_all_codecs_come_back_in_order(broker: BrokerProcess, topic: str, journey: str) -> None:
     assert facts(broker, journey, topic) == {
         "told-none": "0-999",
         "told-gzip": "1000-1999",
@@ -37,15 +37,15 @@ def test_records_of_all_codecs_come_back_in_order(broker: Broker, topic: str, jo
     }
 
 
-def test_a_cooperative_group_takes_only_what_it_gives_to_the_newcomer(broker: Broker, topic: str) -> None:
+def test_a_cooperative_group_takes_only_what_it_gives_to_the_newcomer(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "cooperative", topic) == {"revoked": "2", "lost": "0", "values": "100", "committed": "100"}
 
 
-def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(broker: Broker, topic: str) -> None:
+def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "static", topic) == {"same-partition": "true", "revoked": "0"}
 
 
-def test_an_administrator_makes_changes_and_removes_a_topic(broker: Broker, topic: str) -> None:
+def test_an_administrator_makes_changes_and_removes_a_topic(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "admin", topic) == {
         "nodes": "1",
         "controller": "true",

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import pytest
 
 from loadtest.kafka_jars import cache_folder
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 FINDINGS = Path(__file__).with_name("kafka_python_findings.md")
 ROW = re.compile(r"^\| `(?P<test>[^`]+)` \| (?P<reason>[^|]+) \|$", re.MULTILINE)
@@ -75,7 +75,7 @@ def _complete(package: Path) -> None:
     (package / "service.py").write_text(_SERVICE)
 
 
-def run_suite(broker: Broker, scratch: Path) -> dict[str, str]:
+def run_suite(broker: BrokerProcess, scratch: Path) -> dict[str, str]:
     """Outcome (passed, failed, skipped) of every test, by its name."""
     report = scratch / "report.xml"
     environment = {
@@ -119,7 +119,9 @@ def compare(found: dict[str, str], expected: set[str]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(MINUTES * 60 + 300)
-def test_kafka_pythons_own_suite_passes_but_for_the_findings(new_broker: Callable[..., Broker], tmp_path: Path) -> None:
+def test_kafka_pythons_own_suite_passes_but_for_the_findings(
+    new_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
     # What the suite takes for granted of the brokers it starts itself: number 0, and sessions of three seconds.
     broker = new_broker(node_id="0", group_min_session_timeout_ms="1000").start()
     found = run_suite(broker, tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.kafka_jars import java
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
@@ -26,19 +26,19 @@ def run(tool: str, *options: str | Path, stdin: str = "", expect: int = 0) -> st
     return result.stdout
 
 
-def on(broker: Broker) -> tuple[str, str]:
+def on(broker: BrokerProcess) -> tuple[str, str]:
     return "--bootstrap-server", broker.address
 
 
-def create(broker: Broker, topic: str, partitions: int = 1) -> None:
+def create(broker: BrokerProcess, topic: str, partitions: int = 1) -> None:
     run(TOPICS, *on(broker), "--create", "--topic", topic, "--partitions", str(partitions))
 
 
-def write(broker: Broker, topic: str, lines: list[str]) -> None:
+def write(broker: BrokerProcess, topic: str, lines: list[str]) -> None:
     run(f"{TOOLS}.ConsoleProducer", *on(broker), "--topic", topic, stdin="\n".join(lines) + "\n")
 
 
-def test_topics_are_created_described_altered_listed_and_deleted(broker: Broker, topic: str) -> None:
+def test_topics_are_created_described_altered_listed_and_deleted(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic, partitions=2)
     run(TOPICS, *on(broker), "--alter", "--topic", topic, "--partitions", "3")
     description = run(TOPICS, *on(broker), "--describe", "--topic", topic)
@@ -50,7 +50,7 @@ def test_topics_are_created_described_altered_listed_and_deleted(broker: Broker,
     assert topic not in run(TOPICS, *on(broker), "--list").split()
 
 
-def test_settings_of_a_topic_are_changed_and_shown(broker: Broker, topic: str) -> None:
+def test_settings_of_a_topic_are_changed_and_shown(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     entity = ("--entity-type", "topics", "--entity-name", topic)
     run(CONFIGS, *on(broker), *entity, "--alter", "--add-config", "retention.ms=12345,cleanup.policy=[compact,delete]")
@@ -65,12 +65,14 @@ def test_settings_of_a_topic_are_changed_and_shown(broker: Broker, topic: str) -
         assert f"  {name}=" in everything
 
 
-def test_settings_of_the_broker_are_shown(broker: Broker) -> None:
+def test_settings_of_the_broker_are_shown(broker: BrokerProcess) -> None:
     listing = run(CONFIGS, *on(broker), "--entity-type", "brokers", "--describe", "--all")
     assert "num.partitions=" in listing
 
 
-def test_offsets_are_told_before_and_after_records_are_deleted(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_offsets_are_told_before_and_after_records_are_deleted(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
     create(broker, topic)
     write(broker, topic, [f"line {i}" for i in range(10)])
     request = tmp_path / "delete.json"
@@ -81,7 +83,7 @@ def test_offsets_are_told_before_and_after_records_are_deleted(broker: Broker, t
     assert run(shell, *on(broker), "--topic", topic, "--time", "latest").split() == [f"{topic}:0:10"]
 
 
-def test_a_group_is_described_reset_and_deleted(broker: Broker, topic: str, group: str) -> None:
+def test_a_group_is_described_reset_and_deleted(broker: BrokerProcess, topic: str, group: str) -> None:
     create(broker, topic)
     write(broker, topic, [f"line {i}" for i in range(10)])
     reading = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "10", "--timeout-ms", "30000"]
@@ -98,7 +100,7 @@ def test_a_group_is_described_reset_and_deleted(broker: Broker, topic: str, grou
     assert group not in run(GROUPS, *on(broker), "--list").split()
 
 
-def test_log_directories_tell_the_size_of_a_partition(broker: Broker, topic: str) -> None:
+def test_log_directories_tell_the_size_of_a_partition(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     write(broker, topic, ["some", "lines"])
     out = run(f"{TOOLS}.LogDirsCommand", *on(broker), "--describe", "--topic-list", topic)
@@ -109,7 +111,9 @@ def test_log_directories_tell_the_size_of_a_partition(broker: Broker, topic: str
     assert not partition["isFuture"]
 
 
-def test_kafkas_system_test_producer_and_consumer_verify_each_other(broker: Broker, topic: str, group: str) -> None:
+def test_kafkas_system_test_producer_and_consumer_verify_each_other(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
     create(broker, topic, partitions=2)
     sending = ["--topic", topic, "--max-messages", "2000", "--acks", "-1", "--value-prefix", "1"]
     sent = _events(run(f"{TOOLS}.VerifiableProducer", *on(broker), *sending))
@@ -133,7 +137,7 @@ def test_kafkas_system_test_producer_and_consumer_verify_each_other(broker: Brok
     assert all(event["success"] for event in read["offsets_committed"])
 
 
-def test_the_performance_tools_run(broker: Broker, topic: str) -> None:
+def test_the_performance_tools_run(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     properties = ["--command-property", f"bootstrap.servers={broker.address}", "acks=all"]
     sizes = ["--num-records", "20000", "--record-size", "1000", "--throughput", "-1"]
@@ -144,23 +148,40 @@ def test_the_performance_tools_run(broker: Broker, topic: str) -> None:
     assert int(columns[4]) >= 20000
 
 
-def test_the_versions_are_those_of_one_kafka_release(broker: Broker) -> None:
+def test_the_versions_are_those_of_one_kafka_release(broker: BrokerProcess) -> None:
     listing = run(f"{TOOLS}.BrokerApiVersionsCommand", *on(broker))
     assert re.search(r"Produce\(0\): 0 to \d+ \[usable: \d+\]", listing)
     assert re.search(r"Fetch\(1\): 4 to \d+ \[usable: \d+\]", listing)
 
 
-def test_kafka_reads_our_segments_and_finds_them_sane(broker: Broker, topic: str) -> None:
+def test_kafka_reads_our_segments_and_finds_them_sane(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     write(broker, topic, [f"line {i}" for i in range(50)])
-    folder = broker.data / f"{topic}-0"
-    dump = run(f"{TOOLS}.DumpLogSegments", "--files", folder / f"{0:020}.log", "--print-data-log", "--deep-iteration")
+    log = broker.data / f"{topic}-0" / f"{0:020}.log"
+    dump = run(f"{TOOLS}.DumpLogSegments", "--files", log, "--print-data-log", "--deep-iteration")
     assert "isvalid: true" in dump
     assert "isvalid: false" not in dump
     assert re.findall(r"payload: (line \d+)", dump) == [f"line {i}" for i in range(50)]
-    for index in ("index", "timeindex"):
-        checked = run(f"{TOOLS}.DumpLogSegments", "--files", folder / f"{0:020}.{index}", "--index-sanity-check")
-        assert "passed sanity check" in checked
+
+
+def test_kafka_finds_our_indexes_sane(broker: BrokerProcess, topic: str) -> None:
+    run(TOPICS, *on(broker), "--create", "--topic", topic, "--config", "segment.bytes=1048576")
+    sizes = ["--num-records", "3000", "--record-size", "1000", "--throughput", "-1"]
+    properties = ["--command-property", f"bootstrap.servers={broker.address}", "batch.size=10000"]
+    run(f"{TOOLS}.ProducerPerformance", "--topic", topic, *sizes, *properties)
+    folder = broker.data / f"{topic}-0"
+    rolled = sorted(folder.glob("*.log"))[:-1]
+    assert len(rolled) >= 2
+    for segment in rolled:
+        for suffix in (".index", ".timeindex"):
+            index = segment.with_suffix(suffix)
+            checked = run(f"{TOOLS}.DumpLogSegments", "--files", index, "--index-sanity-check")
+            assert "passed sanity check" in checked
+        entries = run(f"{TOOLS}.DumpLogSegments", "--files", segment.with_suffix(".index"))
+        assert len(re.findall(r"offset: \d+ position: \d+", entries)) > 20
+        assert "Mismatches" not in entries + run(
+            f"{TOOLS}.DumpLogSegments", "--files", segment.with_suffix(".timeindex")
+        )
 
 
 def _events(out: str) -> dict[str, list[dict[str, object]]]:

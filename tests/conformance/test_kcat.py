@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 
 pytestmark = pytest.mark.needs("kcat")
 
 
-def kcat(broker: Broker, *options: str, stdin: str = "") -> str:
+def kcat(broker: BrokerProcess, *options: str, stdin: str = "") -> str:
     command = ["kcat", "-b", broker.address, "-q", *options]
     result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
@@ -20,20 +20,20 @@ def kcat(broker: Broker, *options: str, stdin: str = "") -> str:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_lines_come_back_with_key_offset_and_headers(broker: Broker, topic: str, codec: str) -> None:
+def test_lines_come_back_with_key_offset_and_headers(broker: BrokerProcess, topic: str, codec: str) -> None:
     lines = [f"key{i}:value {i}" for i in range(500)]
     kcat(broker, "-P", "-t", topic, "-K", ":", "-z", codec, "-H", "from=kcat", stdin="\n".join(lines))
     out = kcat(broker, "-C", "-t", topic, "-e", "-o", "beginning", "-f", "%o %k:%s %h\n")
     assert out.splitlines() == [f"{i} {line} from=kcat" for i, line in enumerate(lines)]
 
 
-def test_it_reads_the_tail_and_from_a_time(broker: Broker, topic: str) -> None:
+def test_it_reads_the_tail_and_from_a_time(broker: BrokerProcess, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, stdin="a\nb\nc\nd")
     assert kcat(broker, "-C", "-t", topic, "-e", "-o", "-2") == "c\nd\n"
     assert kcat(broker, "-C", "-t", topic, "-e", "-o", "s@1000") == "a\nb\nc\nd\n"
 
 
-def test_its_listing_names_the_broker_as_advertised(broker: Broker, topic: str) -> None:
+def test_its_listing_names_the_broker_as_advertised(broker: BrokerProcess, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, stdin="x")
     listing = json.loads(kcat(broker, "-L", "-J", "-t", topic))
     assert [b["name"] for b in listing["brokers"]] == [broker.address]
@@ -43,12 +43,14 @@ def test_its_listing_names_the_broker_as_advertised(broker: Broker, topic: str) 
     assert described["partitions"][0]["isrs"] == [{"id": listing["brokers"][0]["id"]}]
 
 
-def test_it_asks_for_the_offset_at_a_time(broker: Broker, topic: str) -> None:
+def test_it_asks_for_the_offset_at_a_time(broker: BrokerProcess, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, stdin="a\nb")
     assert kcat(broker, "-Q", "-t", f"{topic}:0:-1").split() == [topic, "[0]", "offset", "2"]
 
 
-def test_a_balanced_consumer_leaves_its_group_with_offsets_committed(broker: Broker, topic: str, group: str) -> None:
+def test_a_balanced_consumer_leaves_its_group_with_offsets_committed(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
     kcat(broker, "-P", "-t", topic, stdin="a\nb\nc")
     reading = ["-G", group, topic, "-e", "-X", "auto.offset.reset=earliest", "-f", "%s\n"]
     assert kcat(broker, *reading) == "a\nb\nc\n"

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.conformance.broker import Broker
+from seckill.stack.broker import BrokerProcess
 from tests.conformance.crowd import ConfluentReader, ConfluentWriter, PythonReader, PythonWriter, Writer
 from tests.conformance.history import History, anomalies
 
@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 class Witness:
     """Makes a topic and commits an offset after each start, and remembers what it was promised."""
 
-    def __init__(self, broker: Broker, topic: str) -> None:
+    def __init__(self, broker: BrokerProcess, topic: str) -> None:
         self._settings: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.address, "log_level": 0}
         self._topic = topic
         self._made: set[str] = set()
@@ -65,7 +65,9 @@ class Witness:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 + 20 * KILLS)
-def test_nothing_acknowledged_is_lost_doubled_moved_or_reordered(new_broker: Callable[..., Broker], topic: str) -> None:
+def test_nothing_acknowledged_is_lost_doubled_moved_or_reordered(
+    new_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
     seed = int(os.environ.get("SEED", random.SystemRandom().randrange(10**6)))
     print(f"SEED={seed} KILLS={KILLS}")
     chance = random.Random(seed)

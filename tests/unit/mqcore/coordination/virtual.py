@@ -43,8 +43,8 @@ class VirtualClock:
         heapq.heappush(self._timers, (self.monotonic_ms + max(0.0, delay_ms), self._count, timer))
         return timer
 
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.call_later(0, callback)
+    def call_soon(self, callback: Callable[[], None]) -> VirtualTimer:
+        return self.call_later(0, callback)
 
     @property
     def next_timer_ms(self) -> float | None:

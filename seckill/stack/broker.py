@@ -1,7 +1,7 @@
-"""Shell: a real broker process on this machine, for clients that do not know it is ours.
+"""Shell: the broker as a process on this machine.
 
-The process gets a free port and a folder of its own, is ready when it answers its first request, and is ended by
-its own pid: `stop` asks politely, `kill` does not.
+It gets a free port and a folder of its own, is ready when it answers its first request, and is ended by its own pid:
+`stop` asks politely, `kill` does not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def answers(port: int) -> bool:
         return False
 
 
-class Broker:
+class BrokerProcess:
     """`mqcore serve` as a child process. The data folder outlives the process, so that it can be started again."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:

@@ -1,0 +1,162 @@
+"""Shell: `python -m loadtest.broker`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from loadtest.broker import picture, processes, report, rows
+from loadtest.broker.measuring import Bench, JobFault, present
+from loadtest.broker.peers import Peer, PeerFault
+
+LEAST_FREE_GB = 6
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    console = Console()
+    if options.list:
+        for load in rows.LOADS:
+            console.print(load.key, "·", load.figures[0].title, highlight=False)
+        return 0
+    loads = rows.chosen(options.rows, options.quick)
+    if not loads:
+        return _wrong(f"no row begins with {' or '.join(options.rows)}; see --list")
+    repeat = options.repeat or (1 if options.quick else 3)
+    seconds = options.seconds or (1.0 if options.quick else 2.0)
+    with tempfile.TemporaryDirectory(prefix="broker-bench-", dir=options.data, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        if shutil.disk_usage(folder).free < LEAST_FREE_GB * 1e9:
+            return _wrong(f"{folder} has less than {LEAST_FREE_GB} GB free; choose another place with --data")
+        peers, notes = present(folder)
+        for note in notes:
+            console.print(f"[yellow]{note}[/]", highlight=False)
+        steps = Progress(
+            TextColumn("{task.description:<62}"),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        began = time.monotonic()
+        with steps:
+            task = steps.add_task("", total=len(loads) + 4)
+            bench = Bench(peers, folder, repeat, seconds, lambda text: steps.update(task, description=text))
+            try:
+                _measure(bench, loads, lambda: steps.advance(task))
+            except (JobFault, PeerFault) as fault:
+                return _wrong(str(fault))
+            except KeyboardInterrupt:
+                return _wrong("interrupted")
+            finally:
+                bench.stop()
+    results = [bench.rows[key] for key in sorted(bench.rows, key=_order)]
+    if bench.half_load:
+        notes.append(f"half load: {bench.half_load:,.0f} records of 1 KB a second")
+    _show(console, results)
+    about = _about(peers, repeat, seconds, time.monotonic() - began)
+    _write(options, results, about, notes)
+    for name, value in about.items():
+        console.print(f"{name}: {value}", highlight=False)
+    for note in notes:
+        console.print(note, highlight=False)
+    return 0
+
+
+def _measure(bench: Bench, loads: Sequence[rows.Load], advance: Callable[[], None]) -> None:
+    bench.start()
+    advance()
+    bench.warm_up()
+    advance()
+    for load in loads:
+        bench.run(load)
+        advance()
+    bench.finish()
+    advance()
+    bench.limits()
+    advance()
+
+
+def _order(key: str) -> int:
+    keys = [figure.key for load in rows.LOADS for figure in load.figures]
+    return keys.index(key) if key in keys else len(keys)
+
+
+def _show(console: Console, results: Sequence[report.Measured]) -> None:
+    table = Table(title="mqcore beside its peers: median, and the lowest and highest ratio")
+    for head in report.HEADS:
+        table.add_column(head, justify="left" if head in ("row", "unit", "goal", "limited by") else "right")
+    for measured in results:
+        table.add_row(*report.cells(measured))
+    console.print(table)
+
+
+def _about(peers: Sequence[Peer], repeat: int, seconds: float, took: float) -> dict[str, str]:
+    hardware = processes.hardware()
+    return {
+        "commit": processes.commit(),
+        "hardware": f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory']}, {hardware['system']}",
+        "python": hardware["python"],
+        "peers": ", ".join(f"{peer.name} {peer.version}" for peer in peers[1:]) or "none",
+        "run": f"{time.strftime('%Y-%m-%d')}, {repeat} repetitions of {seconds:g} s, took {took / 60:.1f} min",
+    }
+
+
+def _write(
+    options: argparse.Namespace, results: Sequence[report.Measured], about: dict[str, str], notes: Sequence[str]
+) -> None:
+    if options.json:
+        facts = {"about": about, "notes": list(notes), "rows": [measured.as_json() for measured in results]}
+        options.json.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+    if options.svg:
+        subtitle = f"{about['hardware']} · commit {about['commit']} · right is better · thick mark: the goal"
+        options.svg.write_text(picture.svg(results, subtitle))
+    if options.markdown:
+        options.markdown.write_text(report.markdown(results, about, notes))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtest.broker",
+        description="mqcore beside Apache Kafka and Redis Streams, in one run, by the same clients.",
+        epilog="Apache Kafka needs Java 17+ and, once, Maven to fetch its jars; Redis Streams need redis-server. "
+        "A peer that is missing is left out, and the result says so.",
+    )
+    parser.add_argument("--quick", action="store_true", help="the main rows, once and shorter: under two minutes")
+    parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only rows that begin so (see --list)")
+    parser.add_argument("--list", action="store_true", help="name the rows and stop")
+    parser.add_argument("--repeat", type=_positive, metavar="N", help="repetitions (3; 1 with --quick)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="length of one measurement (2; 1 with --quick)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where the brokers keep their data (a temporary folder)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every value")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture of the ratios")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return value
+
+
+def _wrong(message: str) -> int:
+    print(f"loadtest.broker: {message}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Shell: Produce and Fetch as bytes packed by hand, over many connections from one loop of epoll.
+
+Nothing is encoded or decoded for each request but a correlation id, so the generator costs a few microseconds a
+request and the broker is what is measured. One request is under way on each connection.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+
+from loadtest.broker.jobs.spec import Result, Spec, Stopwatch, payload
+from mqcore.wire.records import Record, build_batch
+
+_INT32 = struct.Struct(">i")
+_ERROR = struct.Struct(">h")
+_LENGTH_AND_DELTA = struct.Struct(">qi11xi")
+FETCH_BYTES = 1 << 20
+
+
+def produce_request(topic: str, partition: int, batch: bytes | bytearray, acks: str) -> bytearray:
+    """Produce 7: the last version without tagged fields and record errors; every broker knows it."""
+    name = topic.encode()
+    body = struct.pack(">hhih", 0, 7, 0, -1)
+    body += struct.pack(">hhi", -1, -1 if acks == "all" else int(acks), 30_000)
+    body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iii", 1, partition, len(batch)) + batch
+    return bytearray(_INT32.pack(len(body)) + body)
+
+
+def fetch_request(topic: str, partition: int, offset: int) -> bytes:
+    """Fetch 4: at once, up to a megabyte."""
+    name = topic.encode()
+    body = struct.pack(">hhih", 1, 4, 0, -1) + struct.pack(">iiiib", -1, 100, 1, FETCH_BYTES, 0)
+    body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiqi", 1, partition, offset, FETCH_BYTES)
+    return _INT32.pack(len(body)) + body
+
+
+def produce(spec: Spec) -> Result:
+    """Requests of `batch` records each; counted are those answered without an error."""
+    batch, partitions, connections = spec.get("batch", 1), spec.get("partitions", 1), spec["connections"]
+    now, value = int(time.time() * 1000), payload(spec["size"])
+    content = build_batch([Record(index, now, None, value) for index in range(batch)])
+    requests = [
+        produce_request(spec["topic"], index % partitions, content, spec["acks"]) for index in range(connections)
+    ]
+    error_at = 4 + 4 + 4 + 2 + len(spec["topic"]) + 4 + 4
+    sockets = [_connect(spec["port"]) for _ in requests]
+    pairs = list(zip(sockets, requests, strict=True))
+    by_number = {opened.fileno(): (opened.recv, opened.sendall, request) for opened, request in pairs}
+    poll = select.epoll()
+    for number in by_number:
+        poll.register(number, select.EPOLLIN)
+    answered = rejected = 0
+    watch = Stopwatch()
+    for opened, request in pairs:
+        opened.sendall(request)
+    end = time.perf_counter() + spec["seconds"]
+    while time.perf_counter() < end:
+        for number, _ in poll.poll(1):
+            recv, send, request = by_number[number]
+            answer = recv(4096)
+            if _ERROR.unpack_from(answer, error_at)[0]:
+                rejected += 1
+            answered += 1
+            send(request)
+    result = watch.result((answered - rejected) * batch, spec["size"], rejected=rejected * batch)
+    for opened in sockets:
+        opened.close()
+    return result
+
+
+def fetch(spec: Spec) -> Result:
+    """Every connection reads its partition from the beginning, again and again, and looks at batch headers only."""
+    partitions, connections = spec.get("partitions", 1), spec["connections"]
+    sockets = {}
+    poll = select.epoll()
+    for index in range(connections):
+        opened = _connect(spec["port"])
+        sockets[opened.fileno()] = (opened, index % partitions)
+        poll.register(opened.fileno(), select.EPOLLIN)
+        opened.sendall(fetch_request(spec["topic"], index % partitions, 0))
+    buffer = bytearray(2 * FETCH_BYTES)
+    view = memoryview(buffer)
+    records_at = 4 + 4 + 4 + 4 + 2 + len(spec["topic"]) + 4 + 4 + 2 + 8 + 8 + 4 + 4
+    records = 0
+    watch = Stopwatch()
+    while watch.seconds < spec["seconds"]:
+        for number, _ in poll.poll(1):
+            opened, partition = sockets[number]
+            end = _receive(opened, view)
+            offset, count = _last_offset(buffer, records_at, end)
+            records += count
+            opened.sendall(fetch_request(spec["topic"], partition, offset))
+    result = watch.result(records, spec["size"])
+    for opened, _ in sockets.values():
+        opened.close()
+    return result
+
+
+def _last_offset(buffer: bytearray, position: int, end: int) -> tuple[int, int]:
+    """(where to read on, records of whole batches); at the end of the topic from the beginning again."""
+    offset = records = 0
+    while position + 27 <= end:
+        base, length, delta = _LENGTH_AND_DELTA.unpack_from(buffer, position)
+        position += 12 + length
+        if position > end:
+            break
+        offset, records = base + delta + 1, records + delta + 1
+    return offset, records
+
+
+def _receive(opened: socket.socket, view: memoryview) -> int:
+    have, whole = 0, 4
+    while have < whole:
+        have += opened.recv_into(view[have:])
+        if whole == 4 and have >= 4:
+            whole = 4 + _INT32.unpack_from(view)[0]
+    return whole
+
+
+def _connect(port: int) -> socket.socket:
+    opened = socket.create_connection(("127.0.0.1", port))
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened

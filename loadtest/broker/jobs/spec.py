@@ -1,0 +1,60 @@
+"""What jobs are told and what they say."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from typing import Any, NotRequired, TypedDict
+
+
+class Spec(TypedDict):
+    port: int
+    topic: str
+    partitions: NotRequired[int]
+    size: NotRequired[int]  # bytes of a value
+    acks: NotRequired[str]
+    seconds: NotRequired[float]  # stop after
+    records: NotRequired[int]  # or after so many
+    connections: NotRequired[int]
+    batch: NotRequired[int]  # records of a raw request
+    rate: NotRequired[float]  # records a second; 0: as many as possible
+    redis: NotRequired[bool]
+    folder: NotRequired[str]
+
+
+Result = dict[str, Any]
+
+
+class Stopwatch:
+    """Wall time and own CPU time since it was made."""
+
+    def __init__(self) -> None:
+        self._cpu = _cpu()
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def result(self, records: int, size: int, *, rejected: int = 0) -> Result:
+        seconds = self.seconds
+        return {
+            "records": records,
+            "bytes": records * size,
+            "rejected": rejected,
+            "seconds": seconds,
+            "client_cores": (_cpu() - self._cpu) / seconds,
+            "mb_per_s": records * size / 1e6 / seconds,
+            "per_s": records / seconds,
+        }
+
+
+def payload(size: int) -> bytes:
+    """Bytes that no layer could make shorter."""
+    return os.urandom(size)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

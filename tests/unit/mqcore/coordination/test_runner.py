@@ -1,0 +1,212 @@
+"""The one loop: decide → append → apply → wait for the commit → answer. A counter stands for all machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mqcore.clock import Instant
+from mqcore.coordination.decision import Decision, Tick, Ticket
+from mqcore.coordination.journal import JournalFault
+from mqcore.coordination.runner import Runner
+from mqcore.identity import Millis
+from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
+
+
+@dataclass(frozen=True)
+class Add:
+    amount: int
+
+
+@dataclass(frozen=True)
+class WaitFor:
+    """Answered when the count has got there."""
+
+    count: int
+    until: Millis
+
+
+@dataclass(frozen=True)
+class Added:
+    amount: int
+
+
+@dataclass(frozen=True)
+class Waited:
+    ticket: Ticket
+    count: int
+    until: Millis
+
+
+@dataclass(frozen=True)
+class Released:
+    ticket: Ticket
+
+
+Fact = Added | Waited | Released
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+        self.waiting: dict[Ticket, Waited] = {}
+
+    def decide(self, ticket: Ticket, command: Add | WaitFor | Tick, now: Instant) -> Decision[Fact, int | str]:
+        match command:
+            case Add(amount):
+                total = self.count + amount
+                ready = [waited for waited in self.waiting.values() if waited.count <= total]
+                return Decision(
+                    (Added(amount), *(Released(waited.ticket) for waited in ready)),
+                    ((ticket, total), *((waited.ticket, total) for waited in ready)),
+                )
+            case WaitFor(count, until):
+                return Decision((Waited(ticket, count, until),))
+            case Tick():
+                late = [waited for waited in self.waiting.values() if waited.until <= now.monotonic_ms]
+                return Decision(
+                    tuple(Released(waited.ticket) for waited in late), tuple((waited.ticket, "late") for waited in late)
+                )
+
+    def apply(self, fact: Fact) -> None:
+        match fact:
+            case Added(amount):
+                self.count += amount
+            case Waited():
+                self.waiting[fact.ticket] = fact
+            case Released(ticket):
+                del self.waiting[ticket]
+
+    def deadline(self) -> Millis | None:
+        return min((waited.until for waited in self.waiting.values()), default=None)
+
+    def check(self) -> None:
+        assert self.count >= 0
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.machine = Counter()
+        self.journal = MemoryJournal[Fact]()
+        self.clock = VirtualClock()
+        self.changes = 0
+        self.runner: Runner[Add | WaitFor, Fact, int | str] = Runner(
+            self.machine, self.journal, self.clock, self._changed
+        )
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def submit(self, command: Add | WaitFor) -> list[int | str | JournalFault]:
+        heard: list[int | str | JournalFault] = []
+        self.runner.submit(command, heard.append)
+        return heard
+
+    def wait_for(self, count: int, ms: int = 1_000) -> list[int | str | JournalFault]:
+        return self.submit(WaitFor(count, Millis(self.clock.monotonic_ms + ms)))
+
+
+def test_a_command_is_decided_kept_applied_and_answered() -> None:
+    bench = Bench()
+    assert bench.submit(Add(2)) == [2]
+    assert bench.journal.kept == [Added(2)]
+    assert bench.machine.count == 2
+    assert bench.changes == 1
+
+
+def test_nothing_is_answered_before_it_is_committed() -> None:
+    bench = Bench()
+    bench.journal.hold()
+    heard = bench.submit(Add(2))
+    assert (heard, bench.machine.count) == ([], 2)
+    bench.journal.release()
+    assert heard == [2]
+
+
+def test_one_command_answers_others_that_wait() -> None:
+    bench = Bench()
+    waiting = bench.wait_for(3)
+    assert waiting == []
+    assert bench.submit(Add(3)) == [3]
+    assert waiting == [3]
+
+
+def test_what_cannot_be_kept_changes_nothing_and_only_its_sender_hears_of_it() -> None:
+    bench = Bench()
+    waiting = bench.wait_for(3)
+    bench.journal.broken = True
+    assert isinstance(bench.submit(Add(3))[0], JournalFault)
+    assert (bench.machine.count, waiting) == (0, [])
+    bench.journal.broken = False
+    bench.submit(Add(3))
+    assert waiting == [3]
+
+
+def test_time_is_a_command_when_the_machine_said_it_would_be() -> None:
+    bench = Bench()
+    first, second = bench.wait_for(9, 500), bench.wait_for(9, 1_000)
+    bench.clock.advance(499)
+    assert first == []
+    bench.clock.advance(1)
+    assert (first, second) == (["late"], [])
+    bench.clock.advance(500)
+    assert second == ["late"]
+    assert bench.clock.next_timer_ms is None
+
+
+def test_an_earlier_deadline_replaces_a_later_one() -> None:
+    bench = Bench()
+    bench.wait_for(9, 1_000)
+    early = bench.wait_for(9, 100)
+    bench.clock.advance(100)
+    assert early == ["late"]
+
+
+def test_time_that_cannot_be_kept_is_tried_again_a_second_later() -> None:
+    bench = Bench()
+    waiting = bench.wait_for(9, 100)
+    bench.journal.broken = True
+    bench.clock.advance(100)
+    assert waiting == []
+    assert bench.clock.next_timer_ms == 1_000
+    bench.journal.broken = False
+    bench.clock.advance(1_000)
+    assert waiting == ["late"]
+
+
+def test_a_machine_that_is_dropped_tells_all_who_wait_and_all_who_come() -> None:
+    bench = Bench()
+    waiting = bench.wait_for(9)
+    fault = JournalFault("led by another broker")
+    bench.runner.stop(fault)
+    assert waiting == [fault]
+    assert bench.submit(Add(1)) == [fault]
+    assert bench.clock.next_timer_ms is None
+    assert bench.machine.count == 0
+
+
+def test_a_commit_that_comes_after_the_machine_was_dropped_answers_nobody_twice() -> None:
+    bench = Bench()
+    bench.journal.hold()
+    heard = bench.submit(Add(1))
+    fault = JournalFault("led by another broker")
+    bench.runner.stop(fault)
+    bench.journal.release()
+    assert heard == [fault]
+
+
+def test_an_answer_may_lead_to_the_next_command_at_once() -> None:
+    bench = Bench()
+    heard: list[object] = []
+    bench.runner.submit(Add(1), lambda _: bench.runner.submit(Add(10), heard.append))
+    assert heard == [11]
+
+
+def test_the_journal_rebuilds_the_machine() -> None:
+    bench = Bench()
+    bench.wait_for(9)
+    for amount in (1, 2, 3):
+        bench.submit(Add(amount))
+    other = Counter()
+    for fact in bench.journal.kept:
+        other.apply(fact)
+    assert (other.count, other.waiting) == (bench.machine.count, bench.machine.waiting)

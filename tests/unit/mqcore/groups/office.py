@@ -1,0 +1,136 @@
+"""The coordinator over real partitions, whose logs lie on a disk in memory that outlives the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Generic
+from uuid import UUID
+
+from mqcore.disk.memory import MemoryDisk
+from mqcore.groups.commands import (
+    A,
+    Asks,
+    CommitAnswer,
+    CommitOffsets,
+    FetchAnswer,
+    FetchOffsets,
+    Join,
+    JoinAnswer,
+    OffsetToCommit,
+    Sync,
+)
+from mqcore.groups.coordinator import GroupCoordinator
+from mqcore.groups.records import OFFSETS_TOPIC, partition_of
+from mqcore.groups.rules import GroupRules
+from mqcore.identity import LeaderEpoch, Offset, TopicPartition
+from mqcore.log.config import LogConfig
+from mqcore.log.log import Log
+from mqcore.partitions.partition import Partition
+from mqcore.partitions.producers import Producers
+from mqcore.wire.errors import ErrorCode
+from tests.unit.mqcore.coordination.virtual import VirtualClock
+from tests.unit.mqcore.groups.cast import AT_ONCE, RANGE
+
+PARTITIONS = 4
+OFFSETS_ID = UUID(int=7)
+
+
+@dataclass(slots=True)
+class Heard(Generic[A]):
+    answers: list[A | ErrorCode] = field(default_factory=list)
+
+    @property
+    def answer(self) -> A | ErrorCode:
+        assert len(self.answers) == 1, f"answered {len(self.answers)} times"
+        return self.answers[0]
+
+
+class Office:
+    def __init__(
+        self, rules: GroupRules = AT_ONCE, *, partitions: int = PARTITIONS, topics: tuple[str, ...] = ()
+    ) -> None:
+        self.rules = rules
+        self.disk = MemoryDisk()
+        self._numbers = count(1)
+        self.clock = VirtualClock()
+        self.partition_count = partitions
+        self.topics = {"orders", "payments", *topics}
+        self.open()
+        for index in range(partitions):
+            self.lead(index)
+
+    def open(self) -> None:
+        self.coordinator = GroupCoordinator(
+            self.rules, self.clock, lambda: self.partition_count, topic_exists=self.topics.__contains__
+        )
+        self.partitions: dict[int, Partition] = {}
+
+    def lead(self, index: int) -> None:
+        name = TopicPartition(OFFSETS_TOPIC, index)
+        if index not in self.partitions:
+            self.partitions[index] = open_partition(self.disk, name, self.clock)
+        self.coordinator.lead(index, self.partitions[index])
+
+    def restart(self, how: str = "kill") -> None:
+        """The process dies; another one opens the same folder."""
+        self.coordinator.close()
+        self.disk.crash(how)  # type: ignore[arg-type]
+        self.open()
+        for index in range(self.partition_count):
+            self.lead(index)
+
+    def place(self, group_id: str) -> int:
+        return partition_of(group_id, self.partition_count)
+
+    def submit(self, group_id: str, command: Asks[A]) -> Heard[A]:
+        heard: Heard[A] = Heard()
+        self.coordinator.submit(group_id, command, heard.answers.append)
+        return heard
+
+    def commit(self, group_id: str, topic: str = "orders", offset: int = 1) -> CommitAnswer | ErrorCode:
+        wanted = OffsetToCommit(topic, 0, Offset(offset), LeaderEpoch(0), "")
+        return self.submit(group_id, CommitOffsets("", -1, None, (wanted,))).answer
+
+    def committed(self, group_id: str, topic: str = "orders") -> int | None:
+        answer = self.submit(group_id, FetchOffsets()).answer
+        assert isinstance(answer, FetchAnswer), answer
+        found = answer.offsets.get((topic, 0))
+        return None if found is None else found.offset
+
+    def join(self, group_id: str, member_id: str = "", *, id_required: bool = False) -> Heard[JoinAnswer]:
+        command = Join(
+            member_id,
+            f"member-{next(self._numbers)}",
+            None,
+            "client",
+            "/10.0.0.1",
+            10_000,
+            60_000,
+            "consumer",
+            RANGE,
+            id_required,
+        )
+        return self.submit(group_id, command)
+
+    def settle(self, group_id: str) -> str:
+        answer = self.join(group_id).answer
+        assert isinstance(answer, JoinAnswer)
+        self.submit(group_id, Sync(answer.member_id, answer.generation, assignments=((answer.member_id, b"all"),)))
+        return answer.member_id
+
+
+def open_partition(disk: MemoryDisk, name: TopicPartition, clock: VirtualClock) -> Partition:
+    producers = Producers()
+    log = Log.open(
+        disk,
+        str(name),
+        LogConfig.from_settings({"cleanup.policy": "compact"}),
+        now_ms=clock.wall_ms(),
+        clean=False,
+        recovery_point=0,
+        observer=producers,
+    )
+    no_sync: Callable[[Partition], None] = lambda partition: None  # noqa: E731
+    return Partition(name, OFFSETS_ID, log, producers, LeaderEpoch(1), no_sync)

@@ -1,0 +1,258 @@
+"""Which groups this broker coordinates, how it comes by them, and what happens when it loses them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from mqcore.groups import coordinator
+from mqcore.groups.commands import (
+    CommitAnswer,
+    DeleteGroup,
+    Describe,
+    Description,
+    FetchOffsets,
+    Heartbeat,
+    JoinAnswer,
+    Phase,
+)
+from mqcore.groups.led import RECORDS_PER_STEP
+from mqcore.wire.errors import ErrorCode
+from mqcore.wire.records import Record
+from tests.unit.mqcore.groups.cast import AT_ONCE
+from tests.unit.mqcore.groups.office import Office
+
+GROUPS = tuple(f"group-{number}" for number in range(12))
+FINE = CommitAnswer((ErrorCode.NONE,))
+
+
+def phase_of(office: Office, group_id: str) -> Phase:
+    answer = office.submit(group_id, Describe()).answer
+    assert isinstance(answer, Description)
+    return answer.phase
+
+
+def test_groups_are_spread_over_the_partitions() -> None:
+    office = Office()
+    for group_id in GROUPS:
+        assert office.commit(group_id) == FINE
+    used = {office.place(group_id) for group_id in GROUPS}
+    assert len(used) > 1
+    assert {index for index, partition in office.partitions.items() if partition.log.end_offset} == used
+
+
+@pytest.mark.parametrize("how", ["kill", "clean"])
+def test_everything_kept_is_there_again_after_a_restart(how: str) -> None:
+    office = Office()
+    members = {group_id: office.settle(group_id) for group_id in GROUPS[:6]}
+    for offset, group_id in enumerate(GROUPS[6:]):
+        office.commit(group_id, offset=offset)
+    if how == "clean":
+        for partition in office.partitions.values():
+            partition.log.close()
+    office.restart()
+    for group_id, member in members.items():
+        assert office.submit(group_id, Heartbeat(member, 1)).answer is ErrorCode.NONE
+    assert [office.committed(group_id) for group_id in GROUPS[6:]] == list(range(6))
+
+
+def test_sessions_start_again_after_a_restart() -> None:
+    office = Office()
+    office.settle("shop")
+    office.clock.advance(9_999)
+    office.restart()
+    office.clock.advance(9_999)
+    assert phase_of(office, "shop") is Phase.STABLE
+    office.clock.advance(1)
+    assert phase_of(office, "shop") is Phase.EMPTY
+
+
+def test_a_group_whose_partition_is_led_elsewhere_is_not_answered_for() -> None:
+    office = Office()
+    office.coordinator.resign(office.place("shop"))
+    assert office.commit("shop") is ErrorCode.NOT_COORDINATOR
+
+
+def test_without_an_offsets_topic_nothing_is_coordinated() -> None:
+    office = Office()
+    office.partition_count = 0
+    assert office.commit("shop") is ErrorCode.NOT_COORDINATOR
+
+
+def test_who_waits_when_the_partition_moves_is_sent_to_look_for_the_coordinator() -> None:
+    office = Office()
+    office.settle("shop")
+    waiting = office.join("shop")
+    assert not waiting.answers
+    office.coordinator.resign(office.place("shop"))
+    assert waiting.answer is ErrorCode.NOT_COORDINATOR
+    office.clock.advance(100_000)  # and no timer of the dropped group does anything
+    assert len(waiting.answers) == 1
+
+
+def test_a_partition_that_comes_back_brings_its_groups() -> None:
+    office = Office()
+    office.commit("shop", offset=5)
+    office.coordinator.resign(office.place("shop"))
+    office.lead(office.place("shop"))
+    assert office.committed("shop") == 5
+
+
+def test_a_long_log_is_loaded_in_pieces_and_says_so_meanwhile() -> None:
+    office = Office()
+    for offset in range(RECORDS_PER_STEP + 1):
+        office.commit("shop", offset=offset)
+    office.restart()
+    assert office.commit("shop") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert office.coordinator.list_groups() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    office.clock.advance(0)
+    assert office.committed("shop") == RECORDS_PER_STEP
+
+
+def test_a_partition_that_moves_while_it_is_loaded_is_let_go() -> None:
+    office = Office()
+    for offset in range(RECORDS_PER_STEP + 1):
+        office.commit("shop", offset=offset)
+    office.restart()
+    office.coordinator.resign(office.place("shop"))
+    office.clock.advance(0)
+    assert office.commit("shop") is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_record_that_is_malformed_is_passed_over() -> None:
+    office = Office()
+    office.commit("shop", offset=1)
+    partition = office.partitions[office.place("shop")]
+    partition.append_records([Record(0, 0, b"\x00\x01\xff", b"x"), Record(0, 0, None, b"x"), Record(0, 0, b"", None)])
+    office.commit("shop", offset=2)
+    office.restart()
+    assert office.committed("shop") == 2
+
+
+def test_a_log_that_cannot_be_read_makes_its_groups_unavailable_and_no_others() -> None:
+    office = Office()
+    other = next(group_id for group_id in GROUPS if office.place(group_id) != office.place("shop"))
+    office.commit("shop")
+    office.commit(other)
+    office.coordinator.resign(office.place("shop"))
+    office.disk.fail("read", errno.EIO, times=5)
+    office.lead(office.place("shop"))
+    assert office.commit("shop") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert office.commit(other) == FINE
+
+
+def test_on_a_full_disk_nothing_is_acknowledged_and_nothing_changes() -> None:
+    office = Office()
+    office.commit("shop", offset=1)
+    office.disk.fail("append", errno.ENOSPC)
+    assert office.commit("shop", offset=2) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert office.committed("shop") == 1
+    assert office.commit("shop", offset=3) == FINE
+    office.restart()
+    assert office.committed("shop") == 3
+
+
+# ── what is remembered, and what is not ──────────────────────────────────────────────────────────────
+
+
+def test_asking_for_groups_that_are_not_there_makes_none() -> None:
+    office = Office()
+    office.submit("ghost", Heartbeat("m", 1))
+    office.submit("ghost", FetchOffsets())
+    office.submit("ghost", Describe())
+    office.join("ghost", "never-issued")
+    assert office.coordinator.group_count == 0
+
+
+def test_a_group_that_nobody_came_back_to_is_forgotten() -> None:
+    office = Office()
+    office.join("shop", id_required=True)
+    assert office.coordinator.group_count == 1
+    office.clock.advance(10_000)
+    assert office.coordinator.group_count == 0
+
+
+def test_a_deleted_group_is_forgotten_and_can_begin_again() -> None:
+    office = Office()
+    office.commit("shop")
+    assert office.submit("shop", DeleteGroup()).answer is ErrorCode.NONE
+    assert office.coordinator.group_count == 0
+    office.restart()
+    assert office.coordinator.group_count == 0
+    answer = office.join("shop").answer
+    assert isinstance(answer, JoinAnswer)
+    assert answer.generation == 1
+
+
+def test_there_are_only_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "MAX_GROUPS", 2)
+    office = Office()
+    assert office.commit("a") == office.commit("b") == FINE
+    assert office.commit("c") is ErrorCode.POLICY_VIOLATION
+    assert office.commit("a", offset=2) == FINE
+
+
+def test_a_group_id_can_be_empty_but_not_too_long() -> None:
+    office = Office()
+    assert office.commit("") == FINE, "old consumers that assign themselves use it"
+    assert office.commit("ä" * 127) == FINE
+    assert office.commit("ä" * 128) is ErrorCode.INVALID_GROUP_ID
+
+
+def test_offsets_of_a_deleted_topic_go_from_all_groups() -> None:
+    office = Office()
+    for group_id in GROUPS:
+        office.commit(group_id, "orders")
+        office.commit(group_id, "payments")
+    office.coordinator.topic_deleted("orders")
+    assert {office.committed(group_id, "orders") for group_id in GROUPS} == {None}
+    assert {office.committed(group_id, "payments") for group_id in GROUPS} == {1}
+
+
+def test_offsets_of_a_topic_that_was_deleted_right_before_a_crash_go_when_they_are_loaded() -> None:
+    office = Office()
+    office.commit("shop", "orders", offset=5)
+    office.commit("shop", "payments", offset=6)
+    office.topics.remove("orders")
+    office.restart()
+    office.topics.add("orders")
+    assert office.committed("shop", "orders") is None
+    assert office.committed("shop", "payments") == 6
+
+
+def test_old_offsets_are_looked_for_regularly() -> None:
+    office = Office()
+    office.commit("shop")
+    office.clock.advance(AT_ONCE.offsets_retention_ms - 600_000)
+    assert office.coordinator.group_count == 1
+    office.clock.advance(600_000)
+    assert office.coordinator.group_count == 0
+    office.coordinator.close()
+    assert office.clock.next_timer_ms is None
+
+
+def test_several_groups_are_asked_at_once_and_answered_in_order() -> None:
+    office = Office()
+    office.commit("a")
+    answers: list[list[Description | ErrorCode]] = []
+    office.coordinator.submit_all([("ghost", Describe()), ("a", Describe())], answers.append)
+    office.coordinator.submit_all([], answers.append)
+    first = [answer.phase for answer in answers[0] if isinstance(answer, Description)]
+    assert first == [Phase.DEAD, Phase.EMPTY]
+    assert answers[1] == []
+
+
+def test_all_groups_are_listed_and_their_offsets_told() -> None:
+    office = Office()
+    office.settle("shop")
+    office.commit("notebook", offset=4)
+    listed = office.coordinator.list_groups()
+    assert not isinstance(listed, ErrorCode)
+    assert {(group.group_id, group.protocol_type, group.phase) for group in listed} == {
+        ("shop", "consumer", Phase.STABLE),
+        ("notebook", "", Phase.EMPTY),
+    }
+    assert [(group, str(name), offset) for group, name, offset in office.coordinator.committed()] == [
+        ("notebook", "orders-0", 4)
+    ]

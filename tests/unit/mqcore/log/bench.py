@@ -1,0 +1,112 @@
+"""What the tests of the log share: batches as producers would send them, and an observer whose state can be compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from zlib import crc32
+
+from mqcore.disk.port import Disk
+from mqcore.log.config import LogConfig
+from mqcore.log.log import Log
+from mqcore.wire.batches import BatchHeader, read_header, read_headers, stamp
+from mqcore.wire.records import Record, build_batch
+
+DIRECTORY = "orders-0"
+
+
+class LastSequences:
+    """For each producer where and with what it ended: what a real observer keeps, in short."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, tuple[int, int]] = {}
+
+    def observe(self, header: BatchHeader) -> None:
+        if header.producer_id >= 0:
+            self.last[header.producer_id] = (header.last_offset, header.base_sequence + header.last_offset_delta)
+
+    def snapshot(self) -> bytes:
+        content = json.dumps(sorted(self.last.items())).encode()
+        return crc32(content).to_bytes(4, "big") + content
+
+    def restore(self, snapshot: bytes) -> bool:
+        if len(snapshot) < 6 or crc32(snapshot[4:]) != int.from_bytes(snapshot[:4], "big"):
+            return False
+        self.last = {producer: (offset, sequence) for producer, (offset, sequence) in json.loads(snapshot[4:])}
+        return True
+
+    def clear(self) -> None:
+        self.last = {}
+
+
+def batch(
+    values: Sequence[bytes | None] = (b"x",),
+    *,
+    keys: Sequence[bytes | None] | None = None,
+    timestamp: int = 1000,
+    producer: int = -1,
+    sequence: int = -1,
+    codec: int = 0,
+) -> bytearray:
+    """A batch that has no place in the log yet."""
+    keys = keys or [None] * len(values)
+    records = [
+        Record(index, timestamp + index, key, value)
+        for index, (key, value) in enumerate(zip(keys, values, strict=True))
+    ]
+    epoch = 0 if producer >= 0 else -1
+    return build_batch(records, codec=codec, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+def place(data: bytearray, offset: int, epoch: int = 0) -> BatchHeader:
+    """Stamp it as the leader does."""
+    stamp(data, offset, epoch)
+    return read_header(data)
+
+
+def append(log: Log, data: bytearray | None = None, *, epoch: int = 0, now_ms: int = 1000) -> bytes:
+    """Append one batch at the end; its bytes as stored."""
+    data = batch() if data is None else data
+    header = place(data, log.end_offset, epoch)
+    log.append(data, [header], now_ms)
+    return bytes(data)
+
+
+def open_log(
+    disk: Disk,
+    config: LogConfig | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    observer: LastSequences | None = None,
+    start_offset: int = 0,
+    now_ms: int = 1000,
+) -> Log:
+    return Log.open(
+        disk,
+        DIRECTORY,
+        config or LogConfig(),
+        now_ms=now_ms,
+        clean=clean,
+        recovery_point=recovery_point,
+        observer=LastSequences() if observer is None else observer,
+        start_offset=start_offset,
+    )
+
+
+def stored(log: Log, limit: int | None = None) -> list[bytes]:
+    """All batches from the start, as a reader gets them."""
+    limit = log.end_offset if limit is None else limit
+    found, offset = [], log.start_offset
+    while (piece := log.read(offset, 1 << 20, limit=limit)) is not None:
+        data = piece.read()
+        for position, header in read_headers(data):
+            found.append(data[position : position + header.size])
+            offset = header.next_offset
+    return found
+
+
+def offsets(batches: Sequence[bytes]) -> list[tuple[int, int]]:
+    """(base offset, next offset) of each."""
+    headers = [read_header(data) for data in batches]
+    return [(header.base_offset, header.next_offset) for header in headers]
