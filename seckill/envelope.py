@@ -71,6 +71,10 @@ def decode(content: bytes | None) -> Envelope:
         )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise BadEnvelope(f"no envelope: {error!r}") from error
-    if not (isinstance(envelope.type, str) and type(envelope.version) is int and isinstance(envelope.body, dict)):
+    if not _well_typed(fields):
         raise BadEnvelope("type, version or body has the wrong form")
     return envelope
+
+
+def _well_typed(fields: Mapping[str, Any]) -> bool:
+    return isinstance(fields["type"], str) and type(fields["version"]) is int and isinstance(fields["body"], dict)

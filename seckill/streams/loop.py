@@ -190,7 +190,7 @@ class OutsideTheLog(Exception):
         super().__init__(f"{partition.topic}-{partition.partition}: offset {wanted} is outside {start} to {end}")
 
 
-class _Listener(ConsumerRebalanceListener):
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped there
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
 

@@ -247,5 +247,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.segments.size_bytes == sum(segment.size for segment in self.log.segments.items)
 
 
-LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, report_multiple_bugs=False)
+LogMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, report_multiple_bugs=False
+)
 TestLogMachine = LogMachine.TestCase
