@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -94,3 +95,40 @@ def read(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadEnvelope(f"no {envelope.type}: {error!r}") from error
     raise BadEnvelope(f"{envelope.type} {envelope.version} is nothing inventory says")
+
+
+SALES_KEY = "sales"
+"""The set of sale ids in the gate's Redis."""
+
+
+def view_key(sale_id: int) -> str:
+    return f"sale:{{{sale_id}}}:view"
+
+
+@dataclass(frozen=True, slots=True)
+class SaleView:
+    """What a gateway knows of a sale: shown by inventory after every change, and once a second anyway."""
+
+    id: int
+    name: str
+    sku: str
+    unit_price: int
+    cap: int
+    declared: int
+    available: int
+    reserved: int
+    sold: int
+    stock_version: int
+    state: str
+    opens_at_ms: int
+    closes_at_ms: int
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str | bytes) -> SaleView:
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise BadEnvelope(f"no view of a sale: {error}") from error

@@ -72,6 +72,4 @@ def _one(
 
 def granted(decided: Sequence[Decided]) -> dict[UUID, int]:
     """Units by request, in order."""
-    return {
-        each.request.request_id: each.request.quantity for each in decided if each.decision is Decision.RESERVED
-    }
+    return {each.request.request_id: each.request.quantity for each in decided if each.decision is Decision.RESERVED}
