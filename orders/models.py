@@ -1,4 +1,4 @@
-"""The tables of orders. A state changes only by a conditional UPDATE (orders/lifecycle.py), each time with a row here."""
+"""The tables of orders. A state changes only by a conditional UPDATE (orders/lifecycle.py), with a row of history."""
 
 from __future__ import annotations
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import include, path
+
+from gateway.views import readyz
 
 
 def livez(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain")
 
 
-urlpatterns = [path("livez", livez)]
+urlpatterns = [
+    path("livez", livez),
+    path("readyz", readyz),
+    path("api/v1/", include("gateway.urls")),
+    path("api/v1/", include("orders.urls")),
+]

@@ -4,67 +4,73 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='ConsumerOffset',
+            name="ConsumerOffset",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('cluster_id', models.CharField(max_length=64)),
-                ('topic_id', models.CharField(max_length=64)),
-                ('topic', models.CharField(max_length=249)),
-                ('partition', models.IntegerField()),
-                ('group', models.CharField(db_column='consumer_group', max_length=100)),
-                ('epoch', models.BigIntegerField(default=0)),
-                ('next_offset', models.BigIntegerField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster_id", models.CharField(max_length=64)),
+                ("topic_id", models.CharField(max_length=64)),
+                ("topic", models.CharField(max_length=249)),
+                ("partition", models.IntegerField()),
+                ("group", models.CharField(db_column="consumer_group", max_length=100)),
+                ("epoch", models.BigIntegerField(default=0)),
+                ("next_offset", models.BigIntegerField()),
             ],
             options={
-                'db_table': 'streams_offset',
-                'constraints': [models.UniqueConstraint(fields=('group', 'cluster_id', 'topic_id', 'partition'), name='streams_offset_one')],
+                "db_table": "streams_offset",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("group", "cluster_id", "topic_id", "partition"), name="streams_offset_one"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='DeadLetter',
+            name="DeadLetter",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('group', models.CharField(db_column='consumer_group', max_length=100)),
-                ('topic', models.CharField(max_length=249)),
-                ('topic_id', models.CharField(max_length=64)),
-                ('partition', models.IntegerField()),
-                ('offset', models.BigIntegerField(db_column='record_offset')),
-                ('key', models.BinaryField(null=True)),
-                ('value', models.BinaryField(null=True)),
-                ('headers', models.JSONField(default=list)),
-                ('reason', models.TextField()),
-                ('attempts', models.IntegerField(default=1)),
-                ('state', models.CharField(default='open', max_length=12)),
-                ('died_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("group", models.CharField(db_column="consumer_group", max_length=100)),
+                ("topic", models.CharField(max_length=249)),
+                ("topic_id", models.CharField(max_length=64)),
+                ("partition", models.IntegerField()),
+                ("offset", models.BigIntegerField(db_column="record_offset")),
+                ("key", models.BinaryField(null=True)),
+                ("value", models.BinaryField(null=True)),
+                ("headers", models.JSONField(default=list)),
+                ("reason", models.TextField()),
+                ("attempts", models.IntegerField(default=1)),
+                ("state", models.CharField(default="open", max_length=12)),
+                ("died_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'db_table': 'streams_dead_letter',
-                'constraints': [models.UniqueConstraint(fields=('group', 'topic_id', 'partition', 'offset'), name='streams_dead_letter_one')],
+                "db_table": "streams_dead_letter",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("group", "topic_id", "partition", "offset"), name="streams_dead_letter_one"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='OutboxRow',
+            name="OutboxRow",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('writer', models.CharField(max_length=40)),
-                ('topic', models.CharField(max_length=249)),
-                ('key', models.CharField(max_length=200)),
-                ('event_id', models.UUIDField(unique=True)),
-                ('value', models.BinaryField()),
-                ('headers', models.JSONField(default=dict)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("writer", models.CharField(max_length=40)),
+                ("topic", models.CharField(max_length=249)),
+                ("key", models.CharField(max_length=200)),
+                ("event_id", models.UUIDField(unique=True)),
+                ("value", models.BinaryField()),
+                ("headers", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'db_table': 'streams_outbox',
-                'indexes': [models.Index(fields=['writer', 'id'], name='streams_outbox_next')],
+                "db_table": "streams_outbox",
+                "indexes": [models.Index(fields=["writer", "id"], name="streams_outbox_next")],
             },
         ),
     ]
