@@ -19,7 +19,7 @@ class Topic:
     name: str
     writer: str
     readers: tuple[str, ...]
-    configs: Mapping[str, str] = field(default=NOTHING, hash=False)
+    configs: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
     partitions: int = PARTITIONS
 
     @property

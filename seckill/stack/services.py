@@ -159,7 +159,7 @@ def services(layout: Layout) -> list[Service]:
             ready.alive,
             most=4,
         ),
-        Service("celery.beat", _beat, ready.alive),
+        Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), ready.file),
         Service(
             "gateway",
             _python(
@@ -183,8 +183,3 @@ def services(layout: Layout) -> list[Service]:
         ),
     ]
     return [row for row in rows if not (row.name == "mqcore" and layout.bootstrap_servers)]
-
-
-def _beat(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
-    schedule = str(layout.run / "celerybeat-schedule")
-    return [sys.executable, "-m", "celery", "-A", "seckill.celery", "beat", "--loglevel", "WARNING", "-s", schedule], {}

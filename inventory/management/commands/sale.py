@@ -52,9 +52,8 @@ class Command(BaseCommand):
                     self.stdout.write(f"available: {stock.available}")
                 case "list":
                     for stock in Stock.objects.select_related("sale").order_by("sale_id", "id"):
-                        self.stdout.write(
-                            f"{stock.sale_id}  {stock.sale.name}  {stock.sku}  {stock.sale.state}"
-                            f"  declared {stock.declared}  available {stock.available}  reserved {stock.reserved}  sold {stock.sold}"
-                        )
+                        head = f"{stock.sale_id}  {stock.sale.name}  {stock.sku}  {stock.sale.state}"
+                        units = f"available {stock.available}  reserved {stock.reserved}  sold {stock.sold}"
+                        self.stdout.write(f"{head}  declared {stock.declared}  {units}")
         except operating.Refused as refused:
             raise CommandError(str(refused)) from refused
