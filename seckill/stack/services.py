@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`command` gives what to run and how (keyword arguments of Popen); `after` runs once the first one is healthy."""
+    """`command` gives what to run and how (keyword arguments of Popen)."""
 
     name: str
     command: Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]
@@ -67,8 +67,7 @@ class Service:
     most: int = 1
     stop_signal: str = "SIGTERM"
     stop_s: float = 15.0
-    after: Callable[[Layout], None] | None = None
-    needs: tuple[str, ...] = field(default=())
+    is_server: bool = False  # up before the database and the topics are made
 
 
 def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
@@ -88,11 +87,13 @@ def services(layout: Layout) -> list[Service]:
             lambda layout, _: servers.postgres_command(layout.folder / "postgres", ports.postgres),
             lambda layout, _: ready.postgres(f"postgresql://seckill@127.0.0.1:{ports.postgres}/postgres"),
             stop_signal="SIGINT",
+            is_server=True,
         ),
         Service(
             "redis",
             lambda layout, _: (servers.redis_command(layout.folder / "redis", ports.redis), {}),
             lambda layout, _: ready.redis(f"redis://127.0.0.1:{ports.redis}/0"),
+            is_server=True,
         ),
         Service(
             "mqcore",
@@ -112,6 +113,7 @@ def services(layout: Layout) -> list[Service]:
                 {},
             ),
             lambda layout, _: ready.port(ports.broker),
+            is_server=True,
         ),
         Service(
             "sandbox",

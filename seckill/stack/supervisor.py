@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,16 +78,21 @@ class Supervisor:
         self._claim()
         self._check_ports()
         servers.init_postgres(layout.folder / "postgres")
-        prepared = False
-        for service in services(layout):
-            if service.name == "sandbox" and not prepared:
-                setup.prepare(layout, self._tell)
-                prepared = True
-            mine = [instance for instance in self.instances if instance.service.name == service.name]
-            for instance in mine:
-                self._spawn(instance)
-            for instance in mine:
-                self._await(instance)
+        rows = services(layout)
+        ours = next(at for at, service in enumerate(rows) if not service.is_server)
+        for service in rows[:ours]:
+            self._bring_up([service])
+        setup.prepare(layout, self._tell)
+        self._bring_up(rows[ours:])
+
+    def _bring_up(self, rows: Sequence[Service]) -> None:
+        """Spawn all of them, then wait for each."""
+        names = {service.name for service in rows}
+        mine = [instance for instance in self.instances if instance.service.name in names]
+        for instance in mine:
+            self._spawn(instance)
+        for instance in mine:
+            self._await(instance)
 
     def _claim(self) -> None:
         path = self.layout.run / "stack.sock"

@@ -51,6 +51,7 @@ class Loop:
         self._claims: dict[TopicPartition, offsets.Claim] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._pauses: dict[TopicPartition, Pause] = {}
+        self._new: set[TopicPartition] = set()
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -79,6 +80,8 @@ class Loop:
 
     def _turn(self) -> None:
         polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
+        if self._new:
+            self._claim_new()
         for partition, records in polled.items():
             if partition in self._claims and not self._stopping.is_set():
                 self._work(partition, records)
@@ -89,22 +92,35 @@ class Loop:
     # ── assignment ───────────────────────────────────────────────────────────────────────────────
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Claim each partition and go on where its row says; an offset outside the log stops with an alarm."""
-        starts = self._consumer.beginning_offsets(list(partitions))
-        ends = self._consumer.end_offsets(list(partitions))
+        """On the client's own thread, where nothing may block: hold the partitions still until they are claimed."""
         for partition in partitions:
+            self._consumer.seek(partition, 0)  # a position of some sort, or the client would go and ask for one
+            self._consumer.pause(partition)
+        self._new.update(partitions)
+
+    def _claim_new(self) -> None:
+        """Claim what was assigned and go on where the rows say; an offset outside the log stops with an alarm."""
+        partitions = sorted(self._new)
+        starts = self._consumer.beginning_offsets(partitions)
+        ends = self._consumer.end_offsets(partitions)
+        for partition in partitions:
+            if partition not in self._new:
+                continue  # taken away meanwhile
             topic_id = self._cluster.topic_ids[partition.topic]
             claim = offsets.claim(
                 self._cluster.id, topic_id, partition.topic, partition.partition, self._handler.group, starts[partition]
             )
             if not starts[partition] <= claim.next_offset <= ends[partition]:
                 raise OutsideTheLog(partition, claim.next_offset, starts[partition], ends[partition])
+            self._new.discard(partition)
             self._claims[partition] = claim
             self._go_to(partition, claim.next_offset)
+            self._consumer.resume(partition)
         announce()
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
+            self._new.discard(partition)
             self._claims.pop(partition, None)
             self._pauses.pop(partition, None)
 
