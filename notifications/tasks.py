@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
-from celery import shared_task
 from celery.exceptions import CeleryError
 from django.utils import timezone
 from kombu.exceptions import KombuError
@@ -13,13 +12,14 @@ from redis.exceptions import RedisError
 
 from notifications.delivery import deliver
 from notifications.models import Delivery
+from seckill.celery import app
 
 log = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 500
 
 
-@shared_task(name="notifications.deliver", ignore_result=True)  # type: ignore[untyped-decorator]
+@app.task(name="notifications.deliver", ignore_result=True)  # type: ignore[untyped-decorator]
 def deliver_one(event_id: str, channel: str) -> None:
     deliver(UUID(event_id), channel)
 
