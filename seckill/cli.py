@@ -25,7 +25,12 @@ DATA = Path("var/stack")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    chosen = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["report"]:  # has words and exit codes of its own
+        from seckill.consistency.command import main as report
+
+        return report(words[1:])
+    chosen = _parser().parse_args(words)
     return int(chosen.run(chosen))
 
 
@@ -73,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep = words.add_parser("sweep", help="do what is due in a service, again and again, in the foreground")
     sweep.add_argument("service", choices=sorted(SWEEPS))
     sweep.set_defaults(run=_sweep)
+    words.add_parser("report", help="do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed")
     topics = words.add_parser("topics", help="make the topics that are absent")
     topics.set_defaults(run=_topics)
     return parser

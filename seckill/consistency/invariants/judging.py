@@ -1,0 +1,50 @@
+"""The table of invariants, and how a verdict follows from what a check has found."""
+
+from __future__ import annotations
+
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.invariants import orders, requests, stock
+from seckill.consistency.verdicts import Found, Invariant, Judged, Verdict
+
+INVARIANTS = (
+    Invariant("I1", "no oversell at any prefix of the ledger", ("L",), stock.no_oversell),
+    Invariant("I2", "conservation: every unit is accounted for", ("L",), stock.conservation),
+    Invariant("I3", "ledger and orders agree, both ways", ("L", "O"), orders.ledger_is_orders),
+    Invariant("I4", "the gate and the ledger know the same buyers", ("R", "L"), stock.gate_agrees),
+    Invariant("I5", "no undersell", ("L", "O"), stock.no_undersell),
+    Invariant("I6", "nobody was told “sold out” while there was enough", ("L", "O"), stock.no_false_sold_out),
+    Invariant("I7", "no acknowledged request is lost", ("C", "K"), requests.none_lost),
+    Invariant("I8", "no request that nobody sent", ("C", "K"), requests.no_phantom),
+    Invariant("I9", "every request decided exactly once; stages tie", ("K", "L", "O"), requests.decided_once),
+    Invariant("I12", "one active purchase for each user and sale", ("L",), stock.one_active_purchase),
+    Invariant("I15", "units come back at most once, never paid and released", ("L",), stock.returned_once),
+)
+
+
+def judge(evidence: Evidence) -> list[Judged]:
+    return [judge_one(invariant, evidence) for invariant in INVARIANTS]
+
+
+def judge_one(invariant: Invariant, evidence: Evidence) -> Judged:
+    """FAIL for what is wrong; what is only missing fails once nothing is under way and the sources are whole."""
+    off = [letter for letter in invariant.needs if letter in evidence.off]
+    if off:
+        return Judged(invariant, Verdict.NOT_RUN, reasons=tuple(f"source {letter} is declared off" for letter in off))
+    found = Found()
+    invariant.check(evidence, found)
+    reasons = list(found.unknown)
+    for letter in invariant.needs:
+        source = evidence.sources[letter]
+        reasons += [f"source {letter}: {fault}" for fault in source.faults]
+        if not source.faults and not source.is_whole:
+            reasons.append(f"source {letter} is empty")
+    if found.missing and evidence.under_way:
+        reasons += [f"not drained: {reason}" for reason in evidence.under_way]
+    if not found.looked_at and not reasons:
+        reasons.append("there was nothing to look at")
+    violations = (*found.wrong, *found.missing)
+    if found.wrong or (found.missing and not reasons):
+        verdict = Verdict.FAIL
+    else:
+        verdict = Verdict.UNKNOWN if reasons else Verdict.PASS
+    return Judged(invariant, verdict, found.looked_at, violations, tuple(dict.fromkeys(reasons)), found.facts)
