@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seckill.consistency.evidence import Evidence
-from seckill.consistency.invariants import orders, requests, stock
+from seckill.consistency.invariants import arrival, money, orders, reading, requests, stock, telling, whole
 from seckill.consistency.verdicts import Found, Invariant, Judged, Verdict
 
 INVARIANTS = (
@@ -16,8 +16,21 @@ INVARIANTS = (
     Invariant("I7", "no acknowledged request is lost", ("C", "K"), requests.none_lost),
     Invariant("I8", "no request that nobody sent", ("C", "K"), requests.no_phantom),
     Invariant("I9", "every request decided exactly once; stages tie", ("K", "L", "O"), requests.decided_once),
+    Invariant("I10", "clients were told the truth", ("C", "K", "O"), telling.told_the_truth),
+    Invariant("I11", "no offset is skipped", ("K", "O", "G"), reading.no_gap),
     Invariant("I12", "one active purchase for each user and sale", ("L",), stock.one_active_purchase),
+    Invariant("I13", "one effect for each cause", ("K", "L", "O"), reading.one_effect),
+    Invariant("I14", "money: captured − refunded is 0 or the amount", ("P", "O"), money.money_ties),
     Invariant("I15", "units come back at most once, never paid and released", ("L",), stock.returned_once),
+    Invariant("I16", "one user's requests stay in order", ("C", "K"), arrival.one_users_order),
+    Invariant("I17", "fair by arrival", ("K", "L", "O"), arrival.fair),
+    Invariant("I18", "nothing admitted outside the window", ("K", "L"), arrival.inside_the_window),
+    Invariant("I19", "nothing reserved past its deadline", ("K", "O"), arrival.before_the_deadline),
+    Invariant("I20", "no unpaid order beyond its time", ("O",), orders.ended_in_time),
+    Invariant("I21", "each message once, none for a loser", ("K", "O", "N"), telling.told_once),
+    Invariant("I22", "statistics tie", ("S",), whole.statistics_tie),
+    Invariant("I23", "nothing hidden in a queue", ("K", "L", "O"), whole.nothing_hidden),
+    Invariant("I24", "the evidence is whole and could have failed", (), whole.could_have_failed),
 )
 
 

@@ -1,4 +1,4 @@
-"""Orders: one for each reservation, and no other."""
+"""Orders: one for each reservation, no other, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ ACCOUNT_OF = {
     "REFUNDED": ("sold", "released"),
 }
 """Where the units of an order stand, by its state."""
+
+GRACE_MS = 15_000
+"""The sweep looks every half second, and asks the provider first."""
 
 
 def ledger_is_orders(evidence: Evidence, found: Found) -> None:
@@ -50,3 +53,23 @@ def ledger_is_orders(evidence: Evidence, found: Found) -> None:
             found.say_missing(f"the order is {order.state}, its units are {hold.state}", subject)
     for state in sorted({order.state for order in evidence.orders}):
         found.facts[f"orders {state}"] = sum(order.state == state for order in evidence.orders)
+
+
+def ended_in_time(evidence: Evidence, found: Found) -> None:
+    """I20. No order waits for payment longer than its time and a grace; how late the others were ended is told."""
+    late = []
+    orders = evidence.order_by_id
+    for order in evidence.orders:
+        found.looked_at += 1
+        over_ms = evidence.taken_at_ms - order.pay_before_ms
+        if order.state == "PENDING_PAYMENT" and over_ms > GRACE_MS:
+            found.say_wrong(f"unpaid {over_ms} ms after its time", Subject(order.request_id, order.id))
+    for change in evidence.transitions:
+        if change.after == "EXPIRED" and change.order_id in orders:
+            late_ms = change.at_ms - orders[change.order_id].pay_before_ms
+            late.append(late_ms)
+            if late_ms < 0:
+                found.say_wrong(f"expired {-late_ms} ms before its time", Subject(order_id=change.order_id))
+    if late:
+        found.facts["expired"] = len(late)
+        found.facts["lateness p99, ms"] = sorted(late)[(len(late) * 99 - 1) // 100]
