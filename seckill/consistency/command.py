@@ -1,4 +1,4 @@
-"""Shell: `seckill report`, `seckill report trace ID`. Exit: 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool itself failed."""
+"""Shell: `seckill report`, `… trace ID`, `… selftest`. Exit: 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool itself failed."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     trace = words.add_parser("trace", help="the whole story of a request, an order or a user")
     trace.add_argument("id")
     trace.set_defaults(run=_trace)
+    selftest = words.add_parser("selftest", help="spoil a good run in many ways: each must be found")
+    selftest.set_defaults(run=_selftest)
     return parser
 
 
@@ -84,6 +86,12 @@ def _trace(chosen: argparse.Namespace, evidence: Evidence) -> int:
         return TOOL_FAILED
     show.as_timeline(_console(), timeline.of(evidence, subject))
     return 0
+
+
+def _selftest(chosen: argparse.Namespace, evidence: Evidence) -> int:
+    from seckill.consistency.selftest.running import run
+
+    return run(_console(), evidence)
 
 
 def _console() -> Console:
