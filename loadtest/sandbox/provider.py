@@ -50,6 +50,11 @@ class Provider:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(timeout=5)
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+        self._log.close()
 
     # ── what it is asked ─────────────────────────────────────────────────────────────────────────
 

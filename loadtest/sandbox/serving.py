@@ -23,6 +23,9 @@ class Log:
         self._file = path.open("a", buffering=1)
         self._lock = threading.Lock()
 
+    def close(self) -> None:
+        self._file.close()
+
     def write(self, what: str, **fields: Any) -> None:
         line = json.dumps({"at_ms": time.time_ns() // 1_000_000, "what": what, **fields}, separators=(",", ":"))
         with self._lock:

@@ -223,7 +223,7 @@ def test_paid_and_expired_at_once_are_never_both_posted(stock: Stock) -> None:
 
 def granted(redis: Redis, stock: Stock) -> set[str]:
     stock.refresh_from_db()
-    return set(redis.hkeys(gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)[1]))
+    return {str(name) for name in redis.hkeys(gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)[1])}
 
 
 def holders(stock: Stock) -> set[str]:

@@ -22,10 +22,8 @@ def stock(available: int = 3, cap: int = 2, sale_open: bool = True) -> StockNow:
     return StockNow(available, 7, cap, 100, sale_open)
 
 
-def decisions(
-    requests: list[PurchaseRequested], now: StockNow | None, holders: set[str] | None = None
-) -> list[Decision]:
-    return [each.decision for each in decide(requests, now, holders or set(), NOW)]
+def decisions(requests: list[PurchaseRequested], now: StockNow | None, holders: tuple[str, ...] = ()) -> list[Decision]:
+    return [each.decision for each in decide(requests, now, holders, NOW)]
 
 
 def test_units_go_to_the_first_who_ask_and_a_short_batch_grants_a_prefix() -> None:
