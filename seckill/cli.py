@@ -20,7 +20,7 @@ GROUPS = {
     "notify.push": "notifications.handlers:Push",
 }
 SWEEPS = {"orders": "orders.expiring:Sweep", "notifications": "notifications.sweep:Sweep"}
-WRITERS = ("inventory", "orders")
+RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
 DATA = Path("var/stack")
 
 
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     consume.add_argument("group", choices=sorted(GROUPS))
     consume.set_defaults(run=_consume)
     relay = words.add_parser("relay", help="publish a service's outbox, in the foreground")
-    relay.add_argument("writer", choices=WRITERS)
+    relay.add_argument("writer", choices=sorted(RELAYS))
     relay.set_defaults(run=_relay)
     sweep = words.add_parser("sweep", help="do what is due in a service, again and again, in the foreground")
     sweep.add_argument("service", choices=sorted(SWEEPS))
@@ -160,7 +160,7 @@ def _relay(chosen: argparse.Namespace) -> int:
     bootstrap = _django()
     from seckill.streams.relay import Relay
 
-    return _until_told(Relay(chosen.writer, bootstrap))
+    return _until_told(Relay(RELAYS[chosen.writer], bootstrap))
 
 
 def _sweep(chosen: argparse.Namespace) -> int:

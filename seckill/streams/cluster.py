@@ -51,12 +51,13 @@ def create_topics(bootstrap_servers: str) -> list[str]:
     try:
         factor, settings = replication(len(admin.describe_cluster()["brokers"]))
         for topic in TOPICS.values():
-            new = NewTopic(topic.name, topic.partitions, factor, topic_configs={**topic.configs, **settings})
-            try:
-                admin.create_topics([new])
-                made.append(topic.name)
-            except TopicAlreadyExistsError:
-                pass
+            for name, partitions in ((topic.name, topic.partitions), (topic.dead, 1)):
+                new = NewTopic(name, partitions, factor, topic_configs={**topic.configs, **settings})
+                try:
+                    admin.create_topics([new])
+                    made.append(name)
+                except TopicAlreadyExistsError:
+                    pass
     finally:
         admin.close()
     return made

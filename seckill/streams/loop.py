@@ -1,9 +1,9 @@
-"""The consume loop: records of topics → handlers, exactly once in effect.
+"""Shell: the consume loop: records of topics → handlers, exactly once in effect.
 
-One batch of one partition is one transaction: offsets advanced under a fenced claim, effects, outbox. Then the
-offsets are committed to the broker, too, for tools to see. What fails passingly is tried again after a pause, that
-partition alone; what fails for good is found by halving the batch and becomes a dead letter, in the same
-transaction as the offsets.
+One batch of one partition is one transaction (seckill/streams/working.py). Then the offsets are committed to the
+broker, too, for tools to see. A partition whose work fails passingly is left alone for a while and tried again; the
+others go on, and the polling goes on, or the group would take us for dead. The client calls the listener only while
+we wait in `poll`, so a partition is never taken away in the middle of a batch.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from django.db import Error as DatabaseError
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
-from redis.exceptions import RedisError
 
-from seckill.envelope import BadEnvelope, decode
-from seckill.streams import cluster, faults, letters, offsets
+from seckill.streams import cluster, offsets
 from seckill.streams.ready import announce
-from seckill.streams.records import Batch, Handler, Permanent, Received
+from seckill.streams.records import Handler
+from seckill.streams.working import PASSING, Delivery, Worker
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +29,6 @@ MOST_RECORDS = 500
 POLL_MS = 200
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
-
-PASSING = (DatabaseError, RedisError, KafkaError, ConnectionError, TimeoutError)
 
 
 class Pause(NamedTuple):
@@ -44,8 +39,11 @@ class Pause(NamedTuple):
 
 
 class Loop:
-    def __init__(self, handler: Handler, bootstrap_servers: str, client_id: str) -> None:
+    def __init__(
+        self, handler: Handler, bootstrap_servers: str, client_id: str, delivery: Delivery = Delivery.EXACTLY_ONCE
+    ) -> None:
         self._handler = handler
+        self._worker = Worker(handler, delivery)
         self._bootstrap = bootstrap_servers
         self._client_id = client_id
         self._claims: dict[TopicPartition, offsets.Claim] = {}
@@ -100,23 +98,32 @@ class Loop:
 
     def _claim_new(self) -> None:
         """Claim what was assigned and go on where the rows say; an offset outside the log stops with an alarm."""
-        partitions = sorted(self._new)
-        starts = self._consumer.beginning_offsets(partitions)
-        ends = self._consumer.end_offsets(partitions)
-        for partition in partitions:
-            if partition not in self._new:
-                continue  # taken away meanwhile
-            topic_id = self._cluster.topic_ids[partition.topic]
-            claim = offsets.claim(
-                self._cluster.id, topic_id, partition.topic, partition.partition, self._handler.group, starts[partition]
-            )
-            if not starts[partition] <= claim.next_offset <= ends[partition]:
-                raise OutsideTheLog(partition, claim.next_offset, starts[partition], ends[partition])
-            self._new.discard(partition)
-            self._claims[partition] = claim
-            self._go_to(partition, claim.next_offset)
-            self._consumer.resume(partition)
-        announce()
+        try:
+            partitions = sorted(self._new)
+            starts = self._consumer.beginning_offsets(partitions)
+            ends = self._consumer.end_offsets(partitions)
+            for partition in partitions:
+                self._claim(partition, starts[partition], ends[partition])
+        except PASSING as fault:
+            log.warning("claims wait", extra={"reason": str(fault)})
+            close_old_connections()
+            self._stopping.wait(FIRST_PAUSE_S)
+        else:
+            announce()
+
+    def _claim(self, partition: TopicPartition, start: int, end: int) -> None:
+        topic_id = self._cluster.topic_ids[partition.topic]
+        claim = offsets.claim(
+            self._cluster.id, topic_id, partition.topic, partition.partition, self._handler.group, start
+        )
+        if not start <= claim.next_offset <= end:
+            raise OutsideTheLog(partition, claim.next_offset, start, end)
+        if claim.deaths:
+            log.warning("died here before", extra={"place": claim.place, "deaths": claim.deaths})
+        self._new.discard(partition)
+        self._claims[partition] = claim
+        self._go_to(partition, claim.next_offset)
+        self._consumer.resume(partition)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
@@ -131,72 +138,52 @@ class Loop:
     # ── work ─────────────────────────────────────────────────────────────────────────────────────
 
     def _work(self, partition: TopicPartition, records: Sequence[Any]) -> None:
-        start, end = self._positions[partition], records[-1].offset + 1
+        claim = self._claims[partition]
         try:
-            self._settle(partition, records, start, end)
+            end = self._worker.work(claim, records, self._positions[partition])
         except offsets.Fenced as fenced:
-            log.warning("fenced", extra={"reason": str(fenced)})
-            self.revoked([partition])
-            self._consumer.pause(partition)
+            self._look_again(partition, fenced)
         except PASSING as fault:
-            self._pause(partition, start, fault)
+            self._pause(partition, fault)
         else:
             self._positions[partition] = end
             self._pauses.pop(partition, None)
             self._consumer.commit_async({partition: OffsetAndMetadata(end, "", -1)})
 
-    def _settle(self, partition: TopicPartition, records: Sequence[Any], start: int, end: int) -> None:
-        """One transaction; where a record is at fault for good, halves, down to the one that is."""
+    def _look_again(self, partition: TopicPartition, why: Exception) -> None:
+        """Go where the claim stands: a COMMIT whose answer was lost may have been one. If it is not ours any more,
+        let go; whoever has it has claimed it."""
         try:
-            self._attempt(partition, records, start, end)
-        except PASSING:
-            raise
-        except offsets.Fenced:
-            raise
-        except Exception as fault:
-            if len(records) == 1:
-                self._bury(partition, records[0], start, end, fault)
-                return
-            middle = len(records) // 2
-            border = records[middle].offset
-            self._settle(partition, records[:middle], start, border)
-            self._positions[partition] = border
-            self._settle(partition, records[middle:], border, end)
+            at = offsets.position(self._claims[partition])
+        except PASSING as fault:
+            self._pause(partition, fault)
+            return
+        if at is None:
+            log.warning("fenced", extra={"reason": str(why)})
+            self.revoked([partition])
+            self._consumer.pause(partition)
+        else:
+            self._go_to(partition, at)
 
-    def _attempt(self, partition: TopicPartition, records: Sequence[Any], start: int, end: int) -> None:
-        claim = self._claims[partition]
-        with transaction.atomic():
-            received = [_received(record) for record in records]
-            self._handler.handle(
-                Batch(claim.cluster_id, claim.topic_id, partition.topic, partition.partition, received)
-            )
-            offsets.advance(claim, start, end)
-            faults.point(f"{self._handler.group}.before_commit")
-        faults.point(f"{self._handler.group}.after_commit")
-
-    def _bury(self, partition: TopicPartition, record: Any, start: int, end: int, fault: Exception) -> None:
-        claim = self._claims[partition]
-        with transaction.atomic():
-            letters.bury(claim, record, reason=f"{type(fault).__name__}: {fault}")
-            offsets.advance(claim, start, end)
-        log.error(
-            "dead letter",
-            extra={"place": f"{partition.topic}-{partition.partition}@{record.offset}", "reason": str(fault)},
-        )
-
-    def _pause(self, partition: TopicPartition, start: int, fault: Exception) -> None:
-        """Try this partition again later; poll on meanwhile, or the group takes us for dead."""
+    def _pause(self, partition: TopicPartition, fault: Exception) -> None:
+        """Try this partition again later."""
         before = self._pauses.get(partition)
         seconds = FIRST_PAUSE_S if before is None else min(2 * before.seconds, LONGEST_PAUSE_S)
         log.warning("paused", extra={"partition": str(partition), "seconds": seconds, "reason": str(fault)})
         self._pauses[partition] = Pause(time.monotonic() + seconds, seconds)
         self._consumer.pause(partition)
-        self._go_to(partition, self._positions.get(partition, start))
         close_old_connections()
+        try:
+            offsets.give_up(self._claims[partition])  # we live: it did not kill us
+        except PASSING:
+            pass  # then the row says that we died, which costs a few slow batches
 
     def _resume(self, partition: TopicPartition) -> None:
+        """From where the row says that it stands: part of the batch may have been done."""
         self._pauses[partition] = self._pauses[partition]._replace(until=float("inf"))
-        self._consumer.resume(partition)
+        self._look_again(partition, TimeoutError("claimed by another one during a pause"))
+        if partition in self._claims:
+            self._consumer.resume(partition)
 
 
 class OutsideTheLog(Exception):
@@ -215,12 +202,3 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped the
 
     def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
         self._loop.assigned(assigned)
-
-
-def _received(record: Any) -> Received:
-    try:
-        envelope = decode(record.value)
-        key = (record.key or b"").decode()
-    except (BadEnvelope, UnicodeDecodeError) as bad:
-        raise Permanent(str(bad)) from bad
-    return Received(record.topic, record.partition, record.offset, record.timestamp, key, envelope)

@@ -37,6 +37,9 @@ class ConsumerOffset(models.Model):
     group = models.CharField(max_length=100, db_column="consumer_group")
     epoch = models.BigIntegerField(default=0)
     next_offset = models.BigIntegerField()
+    trying_to = models.BigIntegerField(default=0)  # beyond next_offset: a batch is being tried, or its process died
+    deaths = models.IntegerField(default=0)  # of processes, since the last advance
+    careful_to = models.BigIntegerField(default=0)  # up to here one record at a time
 
     class Meta:
         db_table = "streams_offset"
@@ -48,18 +51,29 @@ class ConsumerOffset(models.Model):
 class DeadLetter(models.Model):
     """A record that could not be worked on: under examination until it is replayed or discarded."""
 
+    class State(models.TextChoices):
+        OPEN = "open"
+        REPLAYED = "replayed"
+        DISCARDED = "discarded"
+        QUARANTINED = "quarantined"  # replayed in vain too often; only on express demand again
+
     group = models.CharField(max_length=100, db_column="consumer_group")
+    cluster_id = models.CharField(max_length=64, default="")
     topic = models.CharField(max_length=249)
     topic_id = models.CharField(max_length=64)
     partition = models.IntegerField()
     offset = models.BigIntegerField(db_column="record_offset")
+    timestamp_ms = models.BigIntegerField(default=0)
     key = models.BinaryField(null=True)
     value = models.BinaryField(null=True)
-    headers = models.JSONField(default=list)
+    headers = models.JSONField(default=list)  # [name, value in hex or null]
     reason = models.TextField()
     attempts = models.IntegerField(default=1)
-    state = models.CharField(max_length=12, default="open")  # open, replayed, discarded
+    replays = models.IntegerField(default=0)  # in vain
+    state = models.CharField(max_length=12, choices=State.choices, default=State.OPEN)
+    note = models.TextField(default="")  # why it was discarded
     died_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "streams_dead_letter"
