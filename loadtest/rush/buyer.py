@@ -40,14 +40,22 @@ class Buyer:
         """What it came to, in the buyer's eyes."""
         if not await self._sign_in():
             return "not signed in"
-        keys = ["first"] + (["second"] if self._chance.random() < self._temper.greedy else [])
-        clicks = 2 if self._chance.random() < self._temper.double_click else 1
-        answers = await asyncio.gather(*(self._ask(key) for key in keys for _ in range(clicks)))
+        answers = await self._click()
         requests = dict.fromkeys(answer.body["request_id"] for answer in answers if answer.status == 202)
         if not requests:
             return f"never accepted ({answers[0].status} {answers[0].body.get('type', answers[0].fault)})"
         states = [await self._follow(request) for request in requests]
         return " ".join(states)
+
+    async def _click(self) -> list[Answer]:
+        """One key, at times twice at once; the greedy have a second one, half of them after the first's answer."""
+        clicks = 2 if self._chance.random() < self._temper.double_click else 1
+        first = [self._ask("first") for _ in range(clicks)]
+        if self._chance.random() >= self._temper.greedy:
+            return await asyncio.gather(*first)
+        if self._chance.random() < 0.5:
+            return await asyncio.gather(*first, self._ask("second"))
+        return [*await asyncio.gather(*first), await self._ask("second")]
 
     async def _sign_in(self) -> bool:
         while time.monotonic() < self._until:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     errors = Console(stderr=True)
     try:
-        environment = read()
+        environment = read(_variables(chosen.data))
         where = Addresses(
             environment.kafka_bootstrap_servers,
             environment.database_url,
@@ -50,8 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return TOOL_FAILED
 
 
+def _variables(data: Path) -> dict[str, str]:
+    """What is set for this process, else what the running stack has written down, else the defaults."""
+    path = data / "run" / "environment.json"
+    written: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return {**written, **os.environ}
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="seckill report", description="Do the books of a run agree? Where things are: SECKILL_*.")
+    parser = _Parser(prog="seckill report", description="Do the books of a run agree?")
     parser.add_argument("--data", type=Path, default=Path("var/stack"), help="folder of the stack (default: var/stack)")
     parser.add_argument("--evidence", type=Path, help="folder of manifest and logs (default: evidence in the stack's)")
     parser.add_argument(

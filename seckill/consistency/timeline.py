@@ -151,7 +151,8 @@ def _money(evidence: Evidence, cast: _Cast) -> list[Moment]:
 
 
 def _messages(evidence: Evidence, cast: _Cast) -> list[Moment]:
-    events = {change.event_id: change.after for change in evidence.transitions if change.order_id in cast.orders}
+    events = {said.event_id: said.event for said in evidence.orders_said if said.order_id in cast.orders}
+    events |= {change.event_id: change.after for change in evidence.transitions if change.order_id in cast.orders}
     moments = []
     for delivery in evidence.deliveries:
         if delivery.event_id in events and delivery.done_at_ms is not None:

@@ -39,13 +39,14 @@ def judge(evidence: Evidence) -> list[Judged]:
 
 
 def judge_one(invariant: Invariant, evidence: Evidence) -> Judged:
-    """FAIL for what is wrong; what is only missing fails once nothing is under way and the sources are whole."""
+    """What is wrong fails; what is only missing fails once nothing is under way. Both need sources that are whole."""
     off = [letter for letter in invariant.needs if letter in evidence.off]
     if off:
         return Judged(invariant, Verdict.NOT_RUN, reasons=tuple(f"source {letter} is declared off" for letter in off))
     found = Found()
     invariant.check(evidence, found)
     reasons = list(found.unknown)
+    broken = any(not evidence.sources[letter].is_whole for letter in invariant.needs)
     for letter in invariant.needs:
         source = evidence.sources[letter]
         reasons += [f"source {letter}: {fault}" for fault in source.faults]
@@ -56,8 +57,16 @@ def judge_one(invariant: Invariant, evidence: Evidence) -> Judged:
     if not found.looked_at and not reasons:
         reasons.append("there was nothing to look at")
     violations = (*found.wrong, *found.missing)
-    if found.wrong or (found.missing and not reasons):
-        verdict = Verdict.FAIL
-    else:
-        verdict = Verdict.UNKNOWN if reasons else Verdict.PASS
-    return Judged(invariant, verdict, found.looked_at, violations, tuple(dict.fromkeys(reasons)), found.facts)
+    return Judged(
+        invariant, _verdict(found, reasons, broken), found.looked_at, violations, tuple(dict.fromkeys(reasons)),
+        found.facts,
+    )  # fmt: skip
+
+
+def _verdict(found: Found, reasons: list[str], broken: bool) -> Verdict:
+    """From a source that is not whole nothing follows; from one that is, what is wrong is wrong, drained or not."""
+    if found.wrong and not broken:
+        return Verdict.FAIL
+    if reasons:
+        return Verdict.UNKNOWN
+    return Verdict.FAIL if found.missing else Verdict.PASS

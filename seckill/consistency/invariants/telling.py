@@ -93,5 +93,5 @@ def told_once(evidence: Evidence, found: Found) -> None:
     buyers = {order.user_id for order in evidence.orders}
     for line in evidence.sink:
         if line.what == "effect" and line.user_id not in buyers:
-            found.say_wrong(f"a message by {line.channel}, and no order", Subject(user_id=line.user_id))
+            found.say_missing(f"a message by {line.channel}, and no order", Subject(user_id=line.user_id))
     found.facts["attempts beyond the first"] = sum(max(0, row.attempts - 1) for row in evidence.deliveries)

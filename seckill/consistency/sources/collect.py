@@ -39,6 +39,7 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
     faults: dict[str, list[str]] = {letter: [] for letter in "CKRLOPNGSF"}
     counts: dict[str, dict[str, int]] = {letter: {} for letter in faults}
     fields: dict[str, Any] = {}
+    _read_crowd(manifest, fields, counts, faults)  # first of all: what was seen is true by the time the rest is read
     taken_at_ms = time.time_ns() // 1_000_000
     ends: dict[TopicPartition, int] = {}
     try:
@@ -82,6 +83,10 @@ def _read_topics(
     faults: dict[str, list[str]],
     tell: Callable[[str], None],
 ) -> None:
+    if not ends:
+        faults["K"].append("no topics were found")
+        faults["G"].append("no topics were found")
+        return
     tell("reading the topics")
     try:
         read = topics.read(where.kafka, ends)
@@ -98,12 +103,8 @@ def _read_topics(
 FROM_TOPICS = ("logs", "requested", "decisions_said", "orders_said", "unreadable")
 
 
-def _read_files(
-    where: Addresses,
-    manifest: Manifest,
-    fields: dict[str, Any],
-    counts: dict[str, dict[str, int]],
-    faults: dict[str, list[str]],
+def _read_crowd(
+    manifest: Manifest, fields: dict[str, Any], counts: dict[str, dict[str, int]], faults: dict[str, list[str]]
 ) -> None:
     if not manifest.is_there:
         faults["C"].append(f"no {manifest.folder.name}/manifest.json: nothing is declared")
@@ -111,6 +112,15 @@ def _read_files(
     fields |= {"attempts": crowd.attempts, "sights": crowd.sights, "crowd_sales": frozenset(crowd.sales)}
     counts["C"] = {"attempts": len(crowd.attempts), "sights": len(crowd.sights)}
     faults["C"] += crowd.faults
+
+
+def _read_files(
+    where: Addresses,
+    manifest: Manifest,
+    fields: dict[str, Any],
+    counts: dict[str, dict[str, int]],
+    faults: dict[str, list[str]],
+) -> None:
     fields["provider"], wrong = files.provider(where.sandbox / "provider.jsonl")
     faults["P"] += wrong
     counts["P"]["provider"] = len(fields["provider"])
@@ -146,7 +156,7 @@ def _await_calm(where: Addresses, patience_s: float) -> None:
 
 def _under_way(where: Addresses, ends: dict[TopicPartition, int], fields: dict[str, Any]) -> list[str]:
     if "offsets" not in fields or not ends:
-        return ["database or broker cannot be read"]
+        return ["nobody can say how far it is: database or broker cannot be read"]
     reasons = [f"{count} events of {writer} are not published" for writer, count in sorted(fields["outbox"].items())]
     reasons += _behind(ends, fields["offsets"])
     try:

@@ -70,8 +70,11 @@ def provider(path: Path) -> tuple[list[ProviderLine], list[str]]:
     found = []
     lines, faults = _lines(path)
     for said in lines:
-        if said["what"] in ("opened", "captured", "voided", "refunded"):
-            found.append(ProviderLine(said["at_ms"], said["what"], UUID(said["payment"]), int(said["amount"])))
+        try:
+            if said["what"] in ("opened", "captured", "voided", "refunded"):
+                found.append(ProviderLine(said["at_ms"], said["what"], UUID(said["payment"]), int(said["amount"])))
+        except (ValueError, KeyError, TypeError) as error:
+            faults.append(f"{path.name}: {error!r}")
     return found, faults
 
 
@@ -79,9 +82,12 @@ def sink(path: Path) -> tuple[list[SinkLine], list[str]]:
     found = []
     lines, faults = _lines(path)
     for said in lines:
-        if said["what"] in ("effect", "again", "refused"):
-            event, _, channel = said["key"].partition(":")
-            found.append(SinkLine(said["at_ms"], said["what"], UUID(event), channel, said.get("user", "")))
+        try:
+            if said["what"] in ("effect", "again", "refused"):
+                event, _, channel = said["key"].partition(":")
+                found.append(SinkLine(said["at_ms"], said["what"], UUID(event), channel, said.get("user", "")))
+        except (ValueError, KeyError, TypeError) as error:
+            faults.append(f"{path.name}: {error!r}")
     return found, faults
 
 

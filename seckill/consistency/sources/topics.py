@@ -21,6 +21,7 @@ from seckill.consistency.evidence import (
 )
 from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS, TOPICS
 
+BOOTSTRAP_MS = 5000
 PATIENCE_S = 20.0
 """So long without a record before the cut, and the source is not whole."""
 
@@ -36,7 +37,7 @@ class Read(NamedTuple):
 
 def cut(bootstrap_servers: str) -> dict[TopicPartition, int]:
     """The end of every partition, now."""
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, client_id="report")
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
     try:
         return dict(consumer.end_offsets(_partitions(consumer)))
     finally:
@@ -44,7 +45,7 @@ def cut(bootstrap_servers: str) -> dict[TopicPartition, int]:
 
 
 def committed(bootstrap_servers: str, groups: Iterable[str]) -> list[GroupOffset]:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, client_id="report")
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
     try:
         return [
             GroupOffset(group, partition.topic, partition.partition, place.offset)
@@ -61,6 +62,7 @@ def read(bootstrap_servers: str, ends: dict[TopicPartition, int]) -> Read:
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         client_id="report",
+        bootstrap_timeout_ms=BOOTSTRAP_MS,
         enable_auto_commit=False,
         auto_offset_reset="none",
         max_poll_records=5000,
@@ -79,6 +81,7 @@ def read(bootstrap_servers: str, ends: dict[TopicPartition, int]) -> Read:
             found.faults.append(f"{partition.topic}-{partition.partition}: not read to the cut {ends[partition]}")
     finally:
         consumer.close()
+    found.faults.extend(f"{topic} is not there" for topic in TOPICS if topic not in {each.topic for each in ends})
     for partition in sorted(ends):
         start, end = starts[partition], ends[partition]
         found.logs.append(Log(partition.topic, partition.partition, start, end, counts[partition]))
