@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 MOST_RECORDS = 500
 POLL_MS = 200
+SESSION_MS = 10_000
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
 
@@ -66,8 +67,8 @@ class Loop:
             auto_offset_reset="none",
             max_poll_records=MOST_RECORDS,
             fetch_max_wait_ms=POLL_MS,
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=1_000,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=SESSION_MS // 10,
         )
         try:
             self._consumer.subscribe([topic.name for topic in self._handler.topics], listener=_Listener(self))

@@ -49,8 +49,11 @@ class Handler(Protocol):
     A handler must be able to see a record twice and have its effect once (its own unique keys see to that).
     """
 
-    group: str
-    topics: tuple[Topic, ...]
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def topics(self) -> tuple[Topic, ...]: ...
 
     def handle(self, batch: Batch) -> None: ...
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 from django.db import connection
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
 
 from seckill.envelope import new
 from seckill.streams import offsets
@@ -22,12 +24,12 @@ EFFECTS = "effects"
 class Notes:
     """A naive handler: one row an event, and nothing that would dedupe them."""
 
-    group = "readers"
-    topics = (TOPIC,)
-
-    def __init__(self, before: Callable[[Batch], None] = lambda batch: None) -> None:
-        self._before = before
+    def __init__(
+        self, before: Callable[[Batch], None] = lambda batch: None, topic: Topic = TOPIC, group: str = "readers"
+    ) -> None:
+        self.group, self.topics = group, (topic,)
         self.sizes: list[int] = []
+        self._before = before
 
     def handle(self, batch: Batch) -> None:
         self.sizes.append(len(batch.records))
@@ -38,12 +40,30 @@ class Notes:
                 cursor.execute(
                     "INSERT INTO streams_outbox (writer, topic, key, event_id, value, headers, created_at)"
                     " VALUES (%s, %s, %s, %s, %s, '{}', now())",
-                    [EFFECTS, TOPIC.name, text, uuid4(), b""],
+                    [EFFECTS, record.topic, text, uuid4(), b""],
                 )
 
 
 def effects() -> list[str]:
     return list(OutboxRow.objects.filter(writer=EFFECTS).order_by("id").values_list("key", flat=True))
+
+
+def make_topic(bootstrap_servers: str, partitions: int = 2) -> Topic:
+    """A topic that nobody had before."""
+    topic = Topic(f"test.{uuid4().hex[:8]}", writer=EFFECTS, readers=("readers",), partitions=partitions)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.create_topics([NewTopic(topic.name, partitions, 1)])
+    admin.close()
+    return topic
+
+
+def fill(bootstrap_servers: str, topic: Topic, numbers: Iterable[int]) -> None:
+    """Number n goes to partition n modulo their count."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", linger_ms=5)
+    for number in numbers:
+        producer.send(topic.name, key=b"user", value=value(str(number)), partition=number % topic.partitions)
+    producer.flush()
+    producer.close()
 
 
 def value(text: str) -> bytes:
@@ -68,4 +88,4 @@ def records(count: int, start: int = 0) -> Sequence[Any]:
 
 
 def claim(partition: int = 0) -> offsets.Claim:
-    return offsets.claim("cluster", "topic", TOPIC.name, partition, Notes.group, 0)
+    return offsets.claim("cluster", "topic", TOPIC.name, partition, "readers", 0)
