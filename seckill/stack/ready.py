@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from seckill.stack.broker import answers
+
 if TYPE_CHECKING:
     from seckill.stack.services import Layout
 
@@ -24,6 +26,22 @@ def port(*ports: int) -> Check:
         return None
 
     return check
+
+
+def broker(number: int) -> Check:
+    return lambda: None if answers(number) else f"port {number}: no broker answers yet"
+
+
+def free(number: int) -> str | None:
+    """None if we could listen on the port; else why not."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a connection that lingers does not count
+        try:
+            probe.bind(("127.0.0.1", number))
+            probe.listen(1)
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
 
 
 def http(url: str) -> Check:

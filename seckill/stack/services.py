@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,9 @@ from typing import Any
 
 from seckill.stack import ready, servers
 from seckill.stack.ready import Check
+
+ROOT = Path(__file__).parents[2]
+LONGEST_SOCKET = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,22 @@ class Layout:
     def run(self) -> Path:
         return self.folder / "run"
 
-    def environment(self) -> dict[str, str]:
+    @property
+    def socket(self) -> Path:
+        """For words to the running stack. The name of a Unix socket may not be longer than some 100 bytes."""
+        path = self.run / "stack.sock"
+        if len(os.fsencode(path)) < LONGEST_SOCKET:
+            return path
+        named = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"seckill-{named}.sock"
+
+    def own_ports(self) -> dict[str, int]:
+        """Those that we shall listen on ourselves."""
+        given = {"broker": self.bootstrap_servers, "postgres": _given("postgres"), "redis": _given("redis")}
+        return {name: port for name, port in self.ports.all().items() if not given.get(name)}
+
+    def addresses(self) -> dict[str, str]:
+        """Where everything is, as variables of the environment; one that is set already is somebody's choice."""
         ports = self.ports
         redis = f"redis://127.0.0.1:{ports.redis}"
         ours = {
@@ -50,10 +70,20 @@ class Layout:
             "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
             "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
-            "DJANGO_SETTINGS_MODULE": "seckill.settings",
-            "PYTHONUNBUFFERED": "1",
         }
-        return {**os.environ, **{name: value for name, value in ours.items() if name not in os.environ}}
+        chosen = {name: os.environ.get(name, value) for name, value in ours.items()}
+        return chosen | {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]}
+
+    def environment(self) -> dict[str, str]:
+        """For the processes of the stack, wherever `seckill up` was called."""
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        ours = {"DJANGO_SETTINGS_MODULE": "seckill.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
+        return {**os.environ, **self.addresses(), **ours}
+
+
+def _given(server: str) -> str | None:
+    """The address of somebody else's server, which is then used instead of one of ours."""
+    return os.environ.get({"postgres": "SECKILL_DATABASE_URL", "redis": "SECKILL_GATE_REDIS_URL"}[server])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +142,7 @@ def services(layout: Layout) -> list[Service]:
                 ],
                 {},
             ),
-            lambda layout, _: ready.port(ports.broker),
+            lambda layout, _: ready.broker(ports.broker),
             is_server=True,
         ),
         Service(
@@ -184,4 +214,6 @@ def services(layout: Layout) -> list[Service]:
             lambda layout, _: ready.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
         ),
     ]
-    return [row for row in rows if not (row.name == "mqcore" and layout.bootstrap_servers)]
+    ours = layout.own_ports()
+    port_of = {"mqcore": "broker", "postgres": "postgres", "redis": "redis"}
+    return [row for row in rows if port_of.get(row.name, "gateway") in ours]

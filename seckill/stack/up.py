@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -13,9 +14,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from seckill.stack.control import StackFault, ask
 from seckill.stack.servers import NoServer
 from seckill.stack.services import Layout, Ports
-from seckill.stack.supervisor import StackFault, Supervisor, ask
+from seckill.stack.supervisor import Supervisor
 
 STYLES = {"up": "green", "starting": "yellow", "waiting": "dim", "died": "red", "down": "dim"}
 
@@ -23,7 +25,7 @@ STYLES = {"up": "green", "starting": "yellow", "waiting": "dim", "died": "red", 
 def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | None) -> int:
     console = Console()
     try:
-        layout = Layout(data.absolute(), Ports(**ports), kafka)
+        layout = Layout(data.absolute(), Ports(**ports), kafka or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
     except TypeError:
         known = ", ".join(Ports().all())
         print(f"seckill: --port knows {known}", file=sys.stderr)
@@ -33,13 +35,13 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
     except StackFault as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         return 2
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: supervisor.request_stop())
     try:
         supervisor.start()
         console.print(f"up: http://127.0.0.1:{layout.ports.gateway}/api/v1/sales · data and logs in {layout.folder}")
         _watch(supervisor, console)
-    except (StackFault, NoServer) as fault:
+    except (StackFault, NoServer, OSError) as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         supervisor.stop()
         return 1
@@ -58,10 +60,10 @@ def _watch(supervisor: Supervisor, console: Console) -> None:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table("service", "state", "pid", "restarts", box=None)
+    table = Table("service", "state", "pid", "restarts", "", box=None)
     for row in rows:
         state = f"[{STYLES.get(row['state'], 'red')}]{row['state']}[/]"
-        table.add_row(row["name"], state, str(row["pid"] or ""), str(row["restarts"] or ""))
+        table.add_row(row["name"], state, str(row["pid"] or ""), str(row["restarts"] or ""), row["missing"])
     return table
 
 

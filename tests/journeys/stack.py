@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ import psycopg
 
 PORTS = ("postgres", "redis", "broker", "gateway", "provider", "sinks")
 PATIENCE_S = 90.0
+ROOT = Path(__file__).parents[2]
 
 
 class Stack:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str, prefix: Sequence[str] = (), cwd: Path | None = None) -> None:
+        """`more` are words for `seckill up`; `prefix` is a command to run it under."""
         self.folder = folder
+        self._more, self._prefix, self._cwd = more, prefix, cwd
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._output = folder / "up.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -36,11 +39,29 @@ class Stack:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        ports = [part for name, port in self.ports.items() for part in ("--port", f"{name}={port}")]
-        command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports]
         with self._output.open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            self._process = subprocess.Popen(
+                self.command(), stdout=output, stderr=output, start_new_session=True, cwd=self._cwd, env=environment()
+            )
         self.wait_until(lambda: "up: http" in self.told(), "the stack to be up")
+
+    def command(self) -> list[str]:
+        ports = [part for name, port in self.ports.items() for part in ("--port", f"{name}={port}")]
+        command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports, *self._more]
+        return [*self._prefix, *command]
+
+    def run(self) -> subprocess.CompletedProcess[str]:
+        """The same `seckill up`, where it is expected to end by itself."""
+        return subprocess.run(self.command(), capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
+
+    def kill(self) -> None:
+        """kill -9 of `seckill up` itself: nothing is stopped in order, or at all."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def said(self) -> str:
+        return self._output.read_text()
 
     def stop(self) -> int:
         """As Ctrl-C would; the exit code."""
@@ -134,6 +155,12 @@ class Buyer:
 
     def act(self, order_id: str, verb: str) -> tuple[int, dict[str, Any]]:
         return self._stack.call("POST", f"/orders/{order_id}/{verb}", token=self.token)
+
+
+def environment() -> dict[str, str]:
+    """Without what would point at somebody else's servers; with this project to be found from every folder."""
+    names = [name for name in os.environ if not name.startswith(("SECKILL_", "KAFKA_"))]
+    return {name: os.environ[name] for name in names} | {"PYTHONPATH": str(ROOT)}
 
 
 def free_ports(count: int) -> list[int]:
