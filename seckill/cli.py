@@ -3,16 +3,179 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+GROUPS = {
+    "inventory": "inventory.handlers:PurchaseRequests",
+    "inventory.settlement": "inventory.handlers:OrderEvents",
+    "orders": "orders.handlers:Decisions",
+    "gateway.outcomes": "gateway.handlers:Outcomes",
+    "notify.sms": "notifications.handlers:Sms",
+    "notify.email": "notifications.handlers:Email",
+    "notify.push": "notifications.handlers:Push",
+}
+SWEEPS = {"orders": "orders.expiring:Sweep", "notifications": "notifications.sweep:Sweep"}
+RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
+DATA = Path("var/stack")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["report"]:  # has words and exit codes of its own
+        from seckill.consistency.command import main as report
+
+        return report(words[1:])
+    chosen = _parser().parse_args(words)
+    return int(chosen.run(chosen))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="seckill", description="The flash sale and the broker it runs on.")
     words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+
     demo = words.add_parser("demo", help="start the broker, send records through it, say what was measured")
     demo.add_argument("--records", type=int, default=100_000, help="how many records to send (default: 100000)")
-    chosen = parser.parse_args(arguments)
+    demo.set_defaults(run=_demo)
 
+    up = words.add_parser("up", help="start everything on this machine and watch it; Ctrl-C stops it in order")
+    up.add_argument("--port", action="append", default=[], metavar="NAME=N", help="another port for a server")
+    up.add_argument("--scale", action="append", default=[], metavar="SERVICE=N", help="so many processes of a service")
+    up.add_argument("--kafka", metavar="HOST:PORT", help="use this Kafka cluster instead of mqcore")
+    up.set_defaults(run=_up)
+
+    for word, text in {
+        "stop": "stop a service or one instance of it (inventory, inventory.1); it stays down",
+        "kill": "kill -9 it; it comes back by itself",
+        "start": "start what was stopped",
+    }.items():
+        one = words.add_parser(word, help=text)
+        one.add_argument("name")
+        one.set_defaults(run=_tell)
+    scale = words.add_parser("scale", help="run a service so many times")
+    scale.add_argument("service")
+    scale.add_argument("count", type=int)
+    scale.set_defaults(run=_tell)
+    for word, text in {"status": "what runs", "down": "stop a running stack"}.items():
+        plain = words.add_parser(word, help=text)
+        plain.add_argument("--json", action="store_true")
+        plain.set_defaults(run=_tell)
+    for word in ("up", "stop", "kill", "start", "scale", "status", "down"):
+        words.choices[word].add_argument(
+            "--data", type=Path, default=DATA, help=f"folder of the stack (default: {DATA})"
+        )
+
+    consume = words.add_parser("consume", help="run one consumer of a group, in the foreground")
+    consume.add_argument("group", choices=sorted(GROUPS))
+    consume.set_defaults(run=_consume)
+    relay = words.add_parser("relay", help="publish a service's outbox, in the foreground")
+    relay.add_argument("writer", choices=sorted(RELAYS))
+    relay.set_defaults(run=_relay)
+    sweep = words.add_parser("sweep", help="do what is due in a service, again and again, in the foreground")
+    sweep.add_argument("service", choices=sorted(SWEEPS))
+    sweep.set_defaults(run=_sweep)
+    words.add_parser("report", help="do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed")
+    topics = words.add_parser("topics", help="make the topics that are absent")
+    topics.set_defaults(run=_topics)
+    return parser
+
+
+# ── the stack ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _demo(chosen: argparse.Namespace) -> int:
     from seckill.demo import show
 
     return show(records=chosen.records)
+
+
+def _up(chosen: argparse.Namespace) -> int:
+    from seckill.stack.up import up
+
+    return up(chosen.data, _pairs(chosen.port), _pairs(chosen.scale), chosen.kafka)
+
+
+def _tell(chosen: argparse.Namespace) -> int:
+    from seckill.stack.up import tell
+
+    order = {name: value for name, value in vars(chosen).items() if name not in ("run", "data", "json")}
+    return tell(chosen.data, order, as_json=getattr(chosen, "json", False))
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, int]:
+    pairs = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not number.isdigit():
+            raise SystemExit(f"seckill: {text!r} is not NAME=NUMBER")
+        pairs[name] = int(number)
+    return pairs
+
+
+# ── processes of the stack ───────────────────────────────────────────────────────────────────────
+
+
+def _django() -> str:
+    """Set Django up; the address of the broker."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+    import django
+    from django.conf import settings
+
+    from seckill import logs
+
+    logs.to_stderr()
+    django.setup()
+    return str(settings.ENVIRONMENT.kafka_bootstrap_servers)
+
+
+def _named(path: str) -> Any:
+    """The object that "package.module:name" names."""
+    import importlib
+
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _until_told(worker: Any) -> int:
+    """Run a worker of ours; SIGTERM and Ctrl-C let it finish what it is at."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    worker.run()
+    return 0
+
+
+def _consume(chosen: argparse.Namespace) -> int:
+    bootstrap = _django()
+    from seckill.streams.loop import Loop
+
+    name = os.environ.get("SECKILL_STACK_NAME", f"{chosen.group}.{os.getpid()}")
+    return _until_told(Loop(_named(GROUPS[chosen.group])(), bootstrap, name))
+
+
+def _relay(chosen: argparse.Namespace) -> int:
+    bootstrap = _django()
+    from seckill.streams.relay import Relay
+
+    return _until_told(Relay(RELAYS[chosen.writer], bootstrap))
+
+
+def _sweep(chosen: argparse.Namespace) -> int:
+    _django()
+    return _until_told(_named(SWEEPS[chosen.service])())
+
+
+def _topics(chosen: argparse.Namespace) -> int:
+    bootstrap = _django()
+    from seckill.streams.cluster import create_topics
+
+    made = create_topics(bootstrap)
+    print(f"made: {', '.join(made)}" if made else "all topics are there")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,6 +12,16 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.services import (
+    broker,
+    django_db_keepdb,
+    django_db_modify_db_settings,
+    redis,
+    services,
+)
+
+__all__ = ["broker", "django_db_keepdb", "django_db_modify_db_settings", "redis", "services"]
+
 DEBIAN_PACKAGE = {"java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace"}
 
 

@@ -1,6 +1,6 @@
-"""stack — starts on one machine what the project needs: for now the broker.
+"""stack — everything on one machine, without Docker: start in order, wait until healthy, show, stop in order.
 
-In:    a folder, settings.
+In:    a folder, ports, settings; words that act on a running stack.
 Out:   processes that answer, and end when they are told to.
-From:  cli, demo, tests.    Next: the programs themselves.
+From:  cli, demo, tests.    Next: the programs themselves, by their commands; it imports no service.
 """

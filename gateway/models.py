@@ -1,0 +1,22 @@
+"""What a buyer sees of his attempt: a projection of decisions and order events, written with its own offsets."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Outcome(models.Model):
+    """The furthest state of one request. `rank` only grows: two topics have no order between them."""
+
+    request_id = models.UUIDField(primary_key=True)
+    user_id = models.CharField(max_length=200, db_index=True)
+    sale_id = models.BigIntegerField()
+    state = models.CharField(max_length=30)
+    rank = models.IntegerField()
+    order_id = models.UUIDField(null=True)
+    pay_before_ms = models.BigIntegerField(null=True)
+    may_buy_again = models.BooleanField(default=False)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "gateway_outcome"

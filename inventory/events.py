@@ -1,0 +1,134 @@
+"""What inventory says: one decision for each request, and the release of what was reserved."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from seckill import envelope as envelopes
+from seckill.envelope import BadEnvelope, Envelope, Origin
+
+DECIDED = "PurchaseDecided"
+RELEASED = "UnitsReleased"
+VERSION = 1
+
+
+class Decision(StrEnum):
+    """Exactly one for each request."""
+
+    RESERVED = "RESERVED"
+    SOLD_OUT = "SOLD_OUT"
+    DUPLICATE = "DUPLICATE"  # the user has another active purchase in this sale
+    LIMIT_REACHED = "LIMIT_REACHED"  # the quantity is above the cap
+    CLOSED = "CLOSED"  # the operator has ended the sale
+    TOO_LATE = "TOO_LATE"  # past its deadline when its turn came
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseDecided:
+    """`stock_version`: of the stock row the decision rests on; for SOLD_OUT, available < quantity held at it."""
+
+    request_id: UUID
+    user_id: str
+    sale_id: int
+    sku: str
+    quantity: int
+    unit_price: int
+    decision: Decision
+    stock_version: int
+    decided_at_ms: int
+
+    def envelope(self, origin: Origin) -> Envelope:
+        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        body |= {"request_id": str(self.request_id), "decision": self.decision.value}
+        return envelopes.new(DECIDED, VERSION, body, cause=self.request_id, origin=origin)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsReleased:
+    """The units of a request are back in stock: its buyer may buy again. `cause` of the envelope: the order event."""
+
+    request_id: UUID
+    user_id: str
+    sale_id: int
+    sku: str
+    quantity: int
+    reason: str
+    stock_version: int
+
+    def envelope(self, cause: UUID, origin: Origin | None) -> Envelope:
+        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        body |= {"request_id": str(self.request_id)}
+        return envelopes.new(RELEASED, VERSION, body, cause=cause, origin=origin)
+
+
+def read(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
+    body = envelope.body
+    try:
+        match (envelope.type, envelope.version):
+            case ("PurchaseDecided", 1):
+                return PurchaseDecided(
+                    UUID(body["request_id"]),
+                    str(body["user_id"]),
+                    int(body["sale_id"]),
+                    str(body["sku"]),
+                    int(body["quantity"]),
+                    int(body["unit_price"]),
+                    Decision(body["decision"]),
+                    int(body["stock_version"]),
+                    int(body["decided_at_ms"]),
+                )
+            case ("UnitsReleased", 1):
+                return UnitsReleased(
+                    UUID(body["request_id"]),
+                    str(body["user_id"]),
+                    int(body["sale_id"]),
+                    str(body["sku"]),
+                    int(body["quantity"]),
+                    str(body["reason"]),
+                    int(body["stock_version"]),
+                )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise BadEnvelope(f"no {envelope.type}: {error!r}") from error
+    raise BadEnvelope(f"{envelope.type} {envelope.version} is nothing inventory says")
+
+
+SALES_KEY = "sales"
+"""The set of sale ids in the gate's Redis."""
+
+
+def view_key(sale_id: int) -> str:
+    return f"sale:{{{sale_id}}}:view"
+
+
+@dataclass(frozen=True, slots=True)
+class SaleView:
+    """What a gateway knows of a sale: shown by inventory after every change, and once a second anyway."""
+
+    id: int
+    name: str
+    sku: str
+    unit_price: int
+    cap: int
+    declared: int
+    available: int
+    reserved: int
+    sold: int
+    stock_version: int
+    state: str
+    opens_at_ms: int
+    closes_at_ms: int
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str | bytes) -> SaleView:
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise BadEnvelope(f"no view of a sale: {error}") from error

@@ -1,0 +1,104 @@
+"""The gate in Redis: proposes who may get a unit, so that losers cost Postgres nothing. It never decides.
+
+Keys of a sale share a hash tag. For each stock and epoch: `free` (a counter) and `granted` (request → units). Grants
+are remembered, refusals never; run twice for one request it takes once. Keys that are not there mean "closed": the
+gate then proposes nobody and refuses nobody, and the row is asked. What FLUSHALL takes, `rebuild` brings back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from redis import Redis
+
+
+class Proposal(IntEnum):
+    REFUSED = 0
+    GRANTED = 1
+    CLOSED = 2
+
+
+# KEYS: free, granted. ARGV: request, units, request, units, …
+_PROPOSE = """
+local free = redis.call('GET', KEYS[1])
+local answers = {}
+for i = 1, #ARGV, 2 do
+  local answer = 0
+  if not free then
+    answer = 2
+  elseif redis.call('HEXISTS', KEYS[2], ARGV[i]) == 1 then
+    answer = 1
+  elseif tonumber(free) >= tonumber(ARGV[i + 1]) then
+    free = redis.call('DECRBY', KEYS[1], ARGV[i + 1])
+    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+    answer = 1
+  end
+  answers[#answers + 1] = answer
+end
+return answers
+"""
+
+# KEYS: free, granted. ARGV: requests. Gives back what it holds for each, once.
+_RELEASE = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local back = 0
+for i = 1, #ARGV do
+  local units = redis.call('HGET', KEYS[2], ARGV[i])
+  if units then
+    redis.call('HDEL', KEYS[2], ARGV[i])
+    redis.call('INCRBY', KEYS[1], units)
+    back = back + 1
+  end
+end
+return back
+"""
+
+# KEYS: free, granted. ARGV: free units, then request, units, … of all active holds.
+_OPEN = """
+redis.call('DEL', KEYS[1], KEYS[2])
+for i = 2, #ARGV, 2 do
+  redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""
+
+
+@lru_cache(maxsize=1)
+def redis() -> Redis:
+    client: Redis = Redis.from_url(
+        settings.ENVIRONMENT.gate_redis_url, socket_timeout=2, socket_connect_timeout=2, decode_responses=True
+    )
+    return client
+
+
+@lru_cache(maxsize=8)
+def _script(source: str) -> Any:
+    return redis().register_script(source)
+
+
+def keys(sale_id: int, sku: str, epoch: int) -> list[str]:
+    base = f"sale:{{{sale_id}}}:gate:{sku}:{epoch}"
+    return [f"{base}:free", f"{base}:granted"]
+
+
+def propose(sale_id: int, sku: str, epoch: int, requests: Sequence[tuple[UUID, int]]) -> list[Proposal]:
+    arguments = [str(part) for request in requests for part in request]
+    answers = _script(_PROPOSE)(keys(sale_id, sku, epoch), arguments)
+    return [Proposal(answer) for answer in answers]
+
+
+def release(sale_id: int, sku: str, epoch: int, requests: Sequence[UUID]) -> None:
+    if requests:
+        _script(_RELEASE)(keys(sale_id, sku, epoch), [str(request) for request in requests])
+
+
+def open_at(sale_id: int, sku: str, epoch: int, free: int, granted: Sequence[tuple[UUID, int]]) -> None:
+    """Begin an epoch with what the row and its holds say; the caller has the row locked."""
+    arguments = [str(free), *(str(part) for hold in granted for part in hold)]
+    _script(_OPEN)(keys(sale_id, sku, epoch), arguments)

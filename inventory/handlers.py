@@ -1,0 +1,31 @@
+"""What inventory reads: purchase requests, to decide them; order events, to settle what was decided."""
+
+from __future__ import annotations
+
+from inventory.releasing import settle
+from inventory.reserving import reserve
+from orders.events import read as read_order
+from seckill.envelope import BadEnvelope
+from seckill.streams.records import Batch, Permanent
+from seckill.topics import ORDER_EVENTS, PURCHASE_REQUESTS
+
+
+class PurchaseRequests:
+    group = "inventory"
+    topics = (PURCHASE_REQUESTS,)
+
+    def handle(self, batch: Batch) -> None:
+        reserve(batch)
+
+
+class OrderEvents:
+    group = "inventory.settlement"
+    topics = (ORDER_EVENTS,)
+
+    def handle(self, batch: Batch) -> None:
+        for record in batch.records:
+            try:
+                changed = read_order(record.envelope)
+            except BadEnvelope as bad:
+                raise Permanent(str(bad)) from bad
+            settle(record.envelope, changed)

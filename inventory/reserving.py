@@ -1,0 +1,211 @@
+"""Deciding a batch: Redis proposes, the locked row decides, one transaction keeps everything.
+
+Runs inside the transaction of the consume loop, which adds the offsets. In order: skip what was decided before; ask the
+gate; lock the stock of those who may get something; apply the rule in order of arrival; write inbox, holds, ledger,
+stock and events. A refusal rests on a stock version at which there was too little, locked or not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+from redis.exceptions import RedisError
+
+from gateway.events import PurchaseRequested, read
+from inventory import gate, rebuild, rows, views
+from inventory.events import Decision, PurchaseDecided
+from inventory.gate import Proposal
+from inventory.locks import lock_stocks
+from inventory.models import LedgerEntry, Stock
+from inventory.stock import Decided, StockNow, decide
+from seckill.envelope import BadEnvelope, Origin
+from seckill.streams.outbox import Event, publish
+from seckill.streams.records import Batch, Permanent
+from seckill.topics import INVENTORY_DECISIONS
+
+log = logging.getLogger(__name__)
+
+Article = tuple[int, str]
+"""A sale and a sku."""
+
+
+class Arrived(NamedTuple):
+    request: PurchaseRequested
+    place: Origin
+
+
+class Contest(NamedTuple):
+    """The requests for one article, and what row and gate say of it."""
+
+    stock: Stock
+    arrived: list[Arrived]
+    proposals: dict[UUID, Proposal]
+
+
+def reserve(batch: Batch) -> None:
+    """Decide every request of the batch, exactly once."""
+    fresh = _fresh(batch)
+    if not fresh:
+        return
+    by_article: dict[Article, list[Arrived]] = defaultdict(list)
+    for arrived in fresh:
+        by_article[arrived.request.sale_id, arrived.request.sku].append(arrived)
+    stocks = _stocks(by_article)
+    contests = [
+        Contest(stock, by_article[article], _proposals(stock, by_article[article])) for article, stock in stocks.items()
+    ]
+    locked = lock_stocks(contest.stock.id for contest in contests if _is_contended(contest))
+    now_ms = rows.now_ms()
+    verdicts: dict[UUID, Decided] = {}
+    for contest in contests:
+        stock = locked.get(contest.stock.id, contest.stock)
+        _note(verdicts, _verdicts(stock, contest.arrived, now_ms))
+    for article, arrivals in by_article.items():
+        if article not in stocks:
+            _note(verdicts, decide([each.request for each in arrivals], None, (), now_ms))
+    _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
+    for contest in contests:
+        _keep_grants(locked.get(contest.stock.id), contest, verdicts)
+
+
+def _fresh(batch: Batch) -> list[Arrived]:
+    """What has not been decided yet; the rest is recorded as delivered again."""
+    arrived = []
+    for record in batch.records:
+        try:
+            arrived.append(Arrived(read(record.envelope), record.place))
+        except BadEnvelope as bad:
+            raise Permanent(str(bad)) from bad
+    seen = rows.decided_before([each.request.request_id for each in arrived])
+    fresh, again = [], []
+    for each in arrived:
+        if each.request.request_id in seen:
+            again.append((each.request.request_id, each.place.offset))
+        else:
+            seen.add(each.request.request_id)
+            fresh.append(each)
+    rows.insert_redelivered(batch.cluster_id, batch.topic_id, batch.partition, again)
+    return fresh
+
+
+def _stocks(articles: Mapping[Article, object]) -> dict[Article, Stock]:
+    found = Stock.objects.select_related("sale").filter(sale_id__in={sale_id for sale_id, _ in articles})
+    return {(stock.sale_id, stock.sku): stock for stock in found if (stock.sale_id, stock.sku) in articles}
+
+
+def _proposals(stock: Stock, arrived: Sequence[Arrived]) -> dict[UUID, Proposal]:
+    """What the gate says; closed if it cannot be asked: then the row is, which is slower and no less right."""
+    asked = [(each.request.request_id, max(1, each.request.quantity)) for each in arrived]
+    if stock.gate_epoch:
+        try:
+            answers = gate.propose(stock.sale_id, stock.sku, stock.gate_epoch, asked)
+            return {request: answer for (request, _), answer in zip(asked, answers, strict=True)}
+        except RedisError as fault:
+            log.warning("the gate does not answer", extra={"stock": stock.id, "reason": str(fault)})
+    return {request: Proposal.CLOSED for request, _ in asked}
+
+
+def _is_contended(contest: Contest) -> bool:
+    """May anybody get something? Units the row shows win over a gate that denies them."""
+    if any(proposal is not Proposal.REFUSED for proposal in contest.proposals.values()):
+        return True
+    return any(each.request.quantity <= contest.stock.available for each in contest.arrived)
+
+
+def _verdicts(stock: Stock, arrived: Sequence[Arrived], now_ms: int) -> list[Decided]:
+    requests = [each.request for each in arrived]
+    now = StockNow(stock.available, stock.version, stock.cap, stock.unit_price, stock.sale.state != "closed")
+    holders = rows.holders(stock.sale_id, [request.user_id for request in requests])
+    return decide(requests, now, holders, now_ms)
+
+
+def _note(verdicts: dict[UUID, Decided], decided: Sequence[Decided]) -> None:
+    verdicts.update((verdict.request.request_id, verdict) for verdict in decided)
+
+
+def _keep_decisions(
+    batch: Batch,
+    fresh: Sequence[Arrived],
+    verdicts: Mapping[UUID, Decided],
+    stocks: Mapping[Article, Stock],
+    now_ms: int,
+) -> None:
+    """Inbox and events of every request, in order of arrival."""
+    columns: list[list[Any]] = [[] for _ in range(10)]
+    events = []
+    for request, place in fresh:
+        verdict = verdicts[request.request_id]
+        values = (
+            request.request_id, request.user_id, request.sale_id, request.sku, request.quantity,
+            verdict.decision.value, verdict.version, request.admitted_at_ms, request.deadline_ms, place.offset,
+        )  # fmt: skip
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+        stock = stocks.get((request.sale_id, request.sku))
+        decided = PurchaseDecided(
+            request.request_id, request.user_id, request.sale_id, request.sku, request.quantity,
+            stock.unit_price if stock is not None else 0, verdict.decision, verdict.version, now_ms,
+        )  # fmt: skip
+        events.append(Event(INVENTORY_DECISIONS, request.user_id, decided.envelope(place)))
+    rows.insert_decided(now_ms, batch.cluster_id, batch.topic_id, batch.partition, columns)
+    publish(events)
+
+
+def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Mapping[UUID, Decided]) -> None:
+    """Holds, ledger and the row itself; and what the gate has to be told."""
+    granted = [each for each in contest.arrived if verdicts[each.request.request_id].decision is Decision.RESERVED]
+    if granted:
+        assert stock is not None, "units are granted only under the row's lock"
+        _move(stock, granted, verdicts)
+    wrong = False
+    give_back = []
+    for request, _ in contest.arrived:
+        proposal = contest.proposals[request.request_id]
+        decision = verdicts[request.request_id].decision
+        if decision is Decision.RESERVED:
+            wrong = wrong or proposal is not Proposal.GRANTED
+        elif proposal is Proposal.GRANTED:
+            if decision is Decision.SOLD_OUT:
+                wrong = True  # the counter promised what is not there: count anew, give nothing back
+            else:
+                give_back.append((contest.stock.id, request.request_id))
+        elif proposal is Proposal.CLOSED:
+            wrong = True
+    rows.insert_gate_sync(give_back)
+    sale_id = contest.stock.sale_id
+    if wrong:
+        transaction.on_commit(partial(rebuild.after_commit, contest.stock.id, contest.stock.gate_epoch), robust=True)
+    elif give_back:
+        transaction.on_commit(partial(rebuild.sync_after_commit, contest.stock.id), robust=True)
+    if granted:
+        transaction.on_commit(partial(views.show, sale_id), robust=True)
+
+
+def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Mapping[UUID, Decided]) -> None:
+    """available → reserved, one ledger entry each; the row's version says that nobody moved in between."""
+    units = sum(each.request.quantity for each in granted)
+    before = stock.version
+    moved = Stock.objects.filter(id=stock.id, version=before, available__gte=units).update(
+        available=stock.available - units, reserved=stock.reserved + units, version=before + len(granted)
+    )
+    if moved != 1:
+        raise rows.Overtaken(f"stock {stock.id} moved on from version {before}")
+    rows.insert_holds(
+        [
+            (each.request.request_id, stock.id, stock.sale_id, each.request.user_id, each.request.quantity, each.place)
+            for each in granted
+        ]
+    )
+    rows.insert_ledger(
+        LedgerEntry(
+            stock=stock, version=verdicts[request.request_id].version, debit="available", credit="reserved",
+            units=request.quantity, kind="reserve", cause=request.request_id, request_id=request.request_id,
+        )
+        for request, _ in granted
+    )  # fmt: skip

@@ -1,0 +1,96 @@
+"""As much of HTTP/1.1 as a crowd needs: connections kept open and shared, an answer or the fault instead of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+PATIENCE_S = 15.0
+
+
+class Answer(NamedTuple):
+    """`status` 0: no answer came, so nobody knows what happened; `fault` says why."""
+
+    status: int
+    body: dict[str, Any]
+    retry_after_s: float | None = None
+    fault: str = ""
+
+
+class _Connection(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Client:
+    """At most so many connections; a call waits for one."""
+
+    def __init__(self, url: str, connections: int) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname is None:
+            raise ValueError(f"{url} is no http:// address")
+        self._host, self._port = parts.hostname, parts.port or 80
+        self._base = parts.path.rstrip("/")
+        self._idle: list[_Connection] = []
+        self._room = asyncio.Semaphore(connections)
+
+    async def call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        content = b"" if body is None else json.dumps(body).encode()
+        lines = [f"{method} {self._base}{path} HTTP/1.1", f"Host: {self._host}:{self._port}"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        lines += ["Content-Type: application/json", f"Content-Length: {len(content)}", "", ""]
+        async with self._room:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    return await self._exchange("\r\n".join(lines).encode() + content)
+            except (OSError, EOFError, TimeoutError, ValueError) as fault:
+                return Answer(0, {}, None, f"{type(fault).__name__}: {fault}")
+
+    async def _exchange(self, request: bytes) -> Answer:
+        connection = self._idle.pop() if self._idle else None
+        if connection is None or connection.reader.at_eof():
+            connection = _Connection(*await asyncio.open_connection(self._host, self._port))
+        keep = False
+        try:
+            connection.writer.write(request)
+            await connection.writer.drain()
+            answer, keep = await self._read(connection.reader)
+        finally:
+            if keep:
+                self._idle.append(connection)
+            else:
+                connection.writer.close()
+        return answer
+
+    async def _read(self, reader: asyncio.StreamReader) -> tuple[Answer, bool]:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        status = int(head[0].split(" ", 2)[1])
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            content = await _chunks(reader)
+        else:
+            content = await reader.readexactly(int(headers.get("content-length") or 0))
+        try:
+            body = json.loads(content or b"{}")
+        except ValueError:
+            body = {"text": content[:200].decode(errors="replace")}
+        after = headers.get("retry-after")
+        keep = headers.get("connection", "").lower() != "close"
+        return Answer(status, body if isinstance(body, dict) else {}, float(after) if after else None), keep
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.writer.close()
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    content = b""
+    while size := int((await reader.readline()).split(b";")[0], 16):
+        content += await reader.readexactly(size)
+        await reader.readexactly(2)
+    await reader.readline()
+    return content

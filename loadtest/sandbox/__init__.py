@@ -1,0 +1,4 @@
+"""The outside world: a payment provider and notification sinks, with storage and logs of their own.
+
+They are witnesses: what they have seen is compared with what the services believe. They import nothing of ours.
+"""

@@ -1,0 +1,37 @@
+"""Both of them in one process: `python -m loadtest.sandbox --data DIR --provider-port P --sinks-port Q`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from pathlib import Path
+
+from loadtest.sandbox.provider import Provider
+from loadtest.sandbox.serving import serve
+from loadtest.sandbox.sinks import Sinks
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m loadtest.sandbox", description="The outside world of the sale.")
+    parser.add_argument("--data", type=Path, required=True, help="folder of its storage and logs")
+    parser.add_argument("--provider-port", type=int, default=8100)
+    parser.add_argument("--sinks-port", type=int, default=8101)
+    parser.add_argument("--secret", default="for development only, never for a real sale", help="signs callbacks")
+    chosen = parser.parse_args()
+    chosen.data.mkdir(parents=True, exist_ok=True)
+    provider = Provider(chosen.data, chosen.secret)
+    servers = [serve(chosen.provider_port, provider.answer), serve(chosen.sinks_port, Sinks(chosen.data).answer)]
+    provider.start()
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
+    for server in servers:
+        server.shutdown()
+    provider.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,28 @@
+"""Deliveries: what is to be told to whom, over which channel. Celery's queue holds nothing that is not here."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+
+class Delivery(models.Model):
+    event_id = models.UUIDField()
+    channel = models.CharField(max_length=10)
+    user_id = models.CharField(max_length=200)
+    text = models.TextField()
+    state = models.CharField(max_length=10, default="due")  # due, done, given_up
+    attempts = models.IntegerField(default=0)
+    due_at = models.DateTimeField()
+    done_at = models.DateTimeField(null=True)
+    last_fault = models.TextField(blank=True)
+
+    class Meta:
+        db_table = "notifications_delivery"
+        constraints = [
+            models.UniqueConstraint(fields=["event_id", "channel"], name="notifications_delivery_once"),
+        ]
+        indexes = [
+            models.Index(fields=["channel", "due_at"], condition=Q(state="due"), name="notifications_due"),
+            models.Index(fields=["channel", "user_id", "id"], name="notifications_order"),
+        ]

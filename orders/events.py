@@ -1,0 +1,67 @@
+"""What orders say: each transition of an order, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from seckill import envelope as envelopes
+from seckill.envelope import BadEnvelope, Envelope, Origin
+
+VERSION = 1
+
+
+class OrderEvent(StrEnum):
+    PLACED = "OrderPlaced"
+    PAID = "OrderPaid"
+    EXPIRED = "OrderExpired"
+    CANCELLED = "OrderCancelled"
+    REFUNDED = "OrderRefunded"
+    LATE_PAYMENT_REFUNDED = "LatePaymentRefunded"
+    NOT_PLACED = "OrderNotPlaced"  # a reservation that can never become an order: its hold is to be released
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChanged:
+    """One event of an order. Amounts are in the smallest coin; times in milliseconds."""
+
+    event: OrderEvent
+    order_id: UUID
+    request_id: UUID
+    user_id: str
+    sale_id: int
+    sku: str
+    quantity: int
+    amount: int
+    at_ms: int
+    pay_before_ms: int
+    return_units: bool = False  # OrderRefunded only: the operator says whether the units come back
+
+    def envelope(self, cause: UUID | None, origin: Origin | None) -> Envelope:
+        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name != "event"}
+        body |= {"order_id": str(self.order_id), "request_id": str(self.request_id)}
+        return envelopes.new(self.event.value, VERSION, body, cause=cause, origin=origin)
+
+
+def read(envelope: Envelope) -> OrderChanged:
+    body = envelope.body
+    try:
+        if envelope.version != VERSION:
+            raise ValueError(f"version {envelope.version}")
+        return OrderChanged(
+            OrderEvent(envelope.type),
+            UUID(body["order_id"]),
+            UUID(body["request_id"]),
+            str(body["user_id"]),
+            int(body["sale_id"]),
+            str(body["sku"]),
+            int(body["quantity"]),
+            int(body["amount"]),
+            int(body["at_ms"]),
+            int(body["pay_before_ms"]),
+            bool(body.get("return_units", False)),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise BadEnvelope(f"{envelope.type}: no order event: {error!r}") from error

@@ -1,0 +1,21 @@
+"""Codec: the signature of a callback: HMAC-SHA256 over time and body, not older than five minutes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+HEADER = "X-Provider-Signature"
+TOLERANCE_S = 300
+
+
+def sign(secret: str, body: bytes, at_s: int) -> str:
+    digest = hmac.new(secret.encode(), f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={digest}"
+
+
+def is_genuine(secret: str, body: bytes, header: str, now_s: int) -> bool:
+    fields = dict(part.partition("=")[::2] for part in header.split(","))
+    if not fields.get("t", "").isdigit() or abs(now_s - int(fields["t"])) > TOLERANCE_S:
+        return False
+    return hmac.compare_digest(sign(secret, body, int(fields["t"])), header)

@@ -1,0 +1,107 @@
+"""Shell: `seckill report`, `… trace ID`, `… selftest`. Exit: 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool itself failed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+
+from seckill.consistency import manifest, show, timeline
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.invariants.judging import judge
+from seckill.consistency.manifest import BadManifest
+from seckill.consistency.sources.collect import Addresses, collect
+from seckill.consistency.verdicts import EXIT_CODES, TOOL_FAILED, overall
+from seckill.environment import BadEnvironment, read
+
+WIDE = 200
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(TOOL_FAILED, f"{self.prog}: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    chosen = _parser().parse_args(arguments)
+    errors = Console(stderr=True)
+    try:
+        environment = read(_variables(chosen.data))
+        where = Addresses(
+            environment.kafka_bootstrap_servers,
+            environment.database_url,
+            environment.gate_redis_url,
+            chosen.data / "sandbox",
+        )
+        declared = manifest.read(chosen.evidence or chosen.data / "evidence")
+        with errors.status("the report begins") as status:
+            evidence = collect(where, declared, chosen.patience, status.update)
+        return int(chosen.run(chosen, evidence))
+    except (BadEnvironment, BadManifest) as fault:
+        print(f"seckill report: {fault}", file=sys.stderr)
+    except Exception:
+        errors.print_exception()
+    return TOOL_FAILED
+
+
+def _variables(data: Path) -> dict[str, str]:
+    """What is set for this process, else what the running stack has written down, else the defaults."""
+    path = data / "run" / "environment.json"
+    written: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return {**written, **os.environ}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="seckill report", description="Do the books of a run agree?")
+    parser.add_argument("--data", type=Path, default=Path("var/stack"), help="folder of the stack (default: var/stack)")
+    parser.add_argument("--evidence", type=Path, help="folder of manifest and logs (default: evidence in the stack's)")
+    parser.add_argument(
+        "--patience", type=float, default=60.0, metavar="SECONDS", help="so long it waits until all is worked off"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON, too; - for standard output instead")
+    parser.set_defaults(run=_report)
+    words = parser.add_subparsers(dest="sub", metavar="WORD")
+    trace = words.add_parser("trace", help="the whole story of a request, an order or a user")
+    trace.add_argument("id")
+    trace.set_defaults(run=_trace)
+    selftest = words.add_parser("selftest", help="spoil a good run in many ways: each must be found")
+    selftest.set_defaults(run=_selftest)
+    return parser
+
+
+def _report(chosen: argparse.Namespace, evidence: Evidence) -> int:
+    judged = judge(evidence)
+    if chosen.json == "-":
+        print(json.dumps(show.as_json(evidence, judged), indent=1, default=str))
+    else:
+        show.as_table(_console(), evidence, judged)
+        if chosen.json:
+            Path(chosen.json).write_text(json.dumps(show.as_json(evidence, judged), indent=1, default=str))
+    return EXIT_CODES[overall(judged)]
+
+
+def _trace(chosen: argparse.Namespace, evidence: Evidence) -> int:
+    subject = timeline.find(evidence, chosen.id)
+    if subject is None:
+        print(f"seckill report: nothing is known of {chosen.id}", file=sys.stderr)
+        return TOOL_FAILED
+    show.as_timeline(_console(), timeline.of(evidence, subject))
+    return 0
+
+
+def _selftest(chosen: argparse.Namespace, evidence: Evidence) -> int:
+    from seckill.consistency.selftest.running import run
+
+    return run(_console(), evidence)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)

@@ -1,0 +1,60 @@
+"""Money: what the provider says and what we say, both ways; nobody pays for nothing, nobody gets it for nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.verdicts import Found, Subject
+
+
+def money_ties(evidence: Evidence, found: Found) -> None:
+    """I14. Of each order, captured − refunded is its amount if it is paid, and nothing else; the provider's log and our
+    payments agree on every capture and every refund."""
+    ours = {payment.id: payment for payment in evidence.payments}
+    captured: dict[UUID, int] = {}
+    refunded: dict[UUID, int] = {}
+    for line in evidence.provider:
+        found.looked_at += 1
+        payment = ours.get(line.payment_id)
+        if payment is None:
+            found.say_missing(f"the provider has {line.what} payment {line.payment_id}, which is none of ours")
+        elif line.amount != payment.amount:
+            found.say_wrong(f"{line.what} {line.amount}, we asked for {payment.amount}", _of(payment.order_id))
+        if line.what == "captured":
+            captured[line.payment_id] = line.amount
+        elif line.what == "refunded":
+            refunded[line.payment_id] = line.amount
+    for payment in evidence.payments:
+        found.looked_at += 1
+        subject = _of(payment.order_id)
+        for done, lines, said in (
+            ("captured", captured, payment.was_captured),
+            ("refunded", refunded, payment.was_refunded),
+        ):
+            if said and payment.id not in lines:
+                found.say_wrong(f"we say {done}, the provider does not", subject)
+            elif not said and payment.id in lines:
+                found.say_missing(f"the provider says {done}, we do not", subject)
+        if payment.state == "refunding":
+            found.say_missing("a refund is owed", subject)
+    net: Counter[UUID] = Counter()
+    for line in evidence.provider:
+        if line.payment_id in ours:
+            sign = {"captured": 1, "refunded": -1}.get(line.what, 0)
+            net[ours[line.payment_id].order_id] += sign * line.amount
+    for order in evidence.orders:
+        found.looked_at += 1
+        kept = net[order.id]
+        if kept not in (0, order.amount):
+            found.say_missing(f"{kept} were kept, of an order over {order.amount}", _of(order.id))
+        elif (kept == order.amount) != (order.state == "PAID") and order.amount:
+            found.say_missing(f"the order is {order.state} and {kept} were kept", _of(order.id))
+    found.facts["captured"] = sum(captured.values())
+    found.facts["refunded"] = sum(refunded.values())
+    found.facts["of paid orders"] = sum(order.amount for order in evidence.orders if order.state == "PAID")
+
+
+def _of(order: UUID) -> Subject:
+    return Subject(order_id=order)

@@ -1,0 +1,113 @@
+"""Reading: no offset is skipped, nothing read twice has an effect twice."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from uuid import UUID
+
+from seckill.consistency.evidence import CHANNELS, TOLD, Evidence, Place
+from seckill.consistency.invariants.requests import REQUESTS
+from seckill.consistency.verdicts import Found, Subject
+from seckill.topics import TOPICS
+
+DECISIONS, ORDERS = "inventory.decisions", "order.events"
+
+
+def no_gap(evidence: Evidence, found: Found) -> None:
+    """I11. Every record below a group's offset has left its row with that group, or lies among its dead letters;
+    what a group committed to the broker is never ahead of its row, and no row is ahead of the log."""
+    reached = {(row.group, row.topic, row.partition): row.next_offset for row in evidence.offsets}
+    for log in evidence.logs:
+        for group in TOPICS[log.topic].readers:
+            next_offset = reached.get((group, log.topic, log.partition))
+            if next_offset is not None and next_offset > log.cut and not evidence.under_way:
+                found.say_wrong(f"{group} has read {log.topic}-{log.partition} to {next_offset}; it ends at {log.cut}")
+    for row in evidence.committed:
+        if row.next_offset > reached.get((row.group, row.topic, row.partition), 0) and not evidence.under_way:
+            where = f"{row.topic}-{row.partition}"
+            found.say_wrong(f"{row.group} has committed {row.next_offset} of {where}, ahead of its own row")
+    dead = {(letter.group, letter.topic, letter.place) for letter in evidence.dead}
+    seen = {row.place for row in evidence.decided} | {row.place for row in evidence.redelivered}
+
+    def look(group: str, topic: str, place: Place, is_known: bool, request: UUID) -> None:
+        found.looked_at += 1
+        if is_known or (group, topic, place) in dead:
+            return
+        where = f"{topic}-{place.partition}@{place.offset}"
+        if place.offset < reached.get((group, topic, place.partition), 0):
+            found.say_wrong(f"{group} went past {where} and left no trace of it", Subject(request))
+        else:
+            found.say_missing(f"{group} has not read {where}", Subject(request))
+
+    for said in evidence.requested:
+        look("inventory", REQUESTS, said.place, said.place in seen, said.request_id)
+    read = {row.event_id for row in evidence.decisions_read}
+    shown = {row.request_id for row in evidence.outcomes}
+    for decision in evidence.decisions_said:
+        if decision.decision != "UnitsReleased":
+            look("orders", DECISIONS, decision.place, decision.event_id in read, decision.request_id)
+        look("gateway.outcomes", DECISIONS, decision.place, decision.request_id in shown, decision.request_id)
+    settled = {row.event_id for row in evidence.settled}
+    delivered = {(row.event_id, row.channel) for row in evidence.deliveries}
+    for event in evidence.orders_said:
+        look("inventory.settlement", ORDERS, event.place, event.event_id in settled, event.request_id)
+        if event.event in TOLD and "N" not in evidence.off:
+            for channel in CHANNELS:
+                is_known = (event.event_id, channel) in delivered
+                look(f"notify.{channel}", ORDERS, event.place, is_known, event.request_id)
+    holes = sum(log.cut - log.start - log.records for log in evidence.logs)
+    found.facts["offsets without a record"] = holes
+
+
+def one_effect(evidence: Evidence, found: Found) -> None:
+    """I13. One effect for each cause, however often it was delivered: attempts beyond the first are counted."""
+    _once(found, "order", ((order.request_id, order.request_id) for order in evidence.orders))
+    _once(
+        found,
+        "change of an order",
+        (((change.order_id, change.after), None) for change in evidence.transitions),
+    )
+    _once(
+        found,
+        "ledger entry",
+        (((entry.kind, entry.cause), entry.request_id) for entry in evidence.ledger),
+    )
+    _once(
+        found,
+        "effect in a sink",
+        (((line.event_id, line.channel), None) for line in evidence.sink if line.what == "effect"),
+    )
+    _once(
+        found,
+        "movement of money",
+        (((line.payment_id, line.what), None) for line in evidence.provider if line.what in ("captured", "refunded")),
+    )
+    events: dict[tuple[UUID, str], set[UUID]] = defaultdict(set)
+    for said in evidence.orders_said:
+        events[said.order_id, said.event].add(said.event_id)
+    for released in evidence.decisions_said:
+        if released.decision == "UnitsReleased":
+            events[released.request_id, released.decision].add(released.event_id)
+    requests = {order.id: order.request_id for order in evidence.orders}
+    for (subject, name), ids in events.items():
+        found.looked_at += 1
+        if len(ids) > 1 and name != "LatePaymentRefunded":
+            found.say_wrong(f"{len(ids)} different events {name}", Subject(requests.get(subject, subject)))
+    again = {
+        "requests delivered again": len(evidence.redelivered),
+        "decisions published again": len(evidence.decisions_said) - len({e.event_id for e in evidence.decisions_said}),
+        "order events published again": len(evidence.orders_said) - len({e.event_id for e in evidence.orders_said}),
+        "sinks told again": sum(line.what == "again" for line in evidence.sink),
+    }
+    found.facts |= again
+
+
+def _once(found: Found, what: str, causes: Iterable[tuple[object, UUID | None]]) -> None:
+    counts: Counter[object] = Counter()
+    for cause, request in causes:
+        found.looked_at += 1
+        counts[cause] += 1
+        if counts[cause] == 2:
+            shown = " ".join(str(part) for part in cause) if isinstance(cause, tuple) else str(cause)
+            found.say_wrong(f"a second {what} for {shown}", Subject(request))

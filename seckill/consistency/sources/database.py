@@ -1,0 +1,155 @@
+"""L, O, P, N of Postgres: one snapshot, REPEATABLE READ, read only. Column names are the tables' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import psycopg
+
+from seckill.consistency import evidence as rows
+from seckill.consistency.evidence import Place
+
+_MS = "(extract(epoch FROM {}) * 1000)::bigint"
+
+
+def _ms(column: str) -> str:
+    return _MS.format(column)
+
+
+class Query(NamedTuple):
+    """`field` of the evidence, whose source is `letter`."""
+
+    field: str
+    letter: str
+    sql: str
+    row: Callable[..., Any]
+
+
+QUERIES = (
+    Query("sales", "L", "SELECT id, state, opens_at_ms, closes_at_ms FROM inventory_sale", rows.Sale),
+    Query(
+        "stocks",
+        "L",
+        "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch FROM inventory_stock",
+        rows.Stock,
+    ),
+    Query(
+        "ledger",
+        "L",
+        "SELECT stock_id, version, debit, credit, units, kind, cause, request_id, " + _ms("at") + " "
+        "FROM inventory_ledger ORDER BY stock_id, version",
+        rows.Entry,
+    ),
+    Query(
+        "holds",
+        "L",
+        "SELECT request_id, stock_id, sale_id, user_id, quantity, state FROM inventory_hold",
+        rows.Hold,
+    ),
+    Query(
+        "decided",
+        "O",
+        "SELECT request_id, user_id, sale_id, sku, quantity, decision, stock_version, decided_at_ms, admitted_at_ms, "
+        "deadline_ms, partition, record_offset FROM inventory_decided",
+        lambda *row: rows.Decided._make((*row[:10], Place(*row[10:]))),
+    ),
+    Query(
+        "redelivered",
+        "O",
+        "SELECT request_id, partition, record_offset FROM inventory_redelivery",
+        lambda *row: rows.Redelivered(row[0], Place(*row[1:])),
+    ),
+    Query("settled", "O", "SELECT event_id, kind, request_id, posted FROM inventory_settled", rows.Settled),
+    Query("gate_owed", "L", "SELECT request_id FROM inventory_gate_sync", lambda request: request),
+    Query(
+        "orders",
+        "O",
+        "SELECT id, request_id, user_id, sale_id, quantity, amount, state, "
+        f"{_ms('placed_at')}, {_ms('pay_before')} FROM orders_order",
+        rows.Order,
+    ),
+    Query(
+        "transitions",
+        "O",
+        f"SELECT order_id, before, after, event_id, {_ms('at')} FROM orders_transition ORDER BY id",
+        rows.Transition,
+    ),
+    Query("decisions_read", "O", "SELECT event_id, request_id, decision FROM orders_read_decision", rows.ReadDecision),
+    Query(
+        "payments",
+        "P",
+        "SELECT id, order_id, amount, state, captured_at IS NOT NULL, refunded_at IS NOT NULL, "
+        f"{_ms('opened_at')} FROM orders_payment",
+        rows.Payment,
+    ),
+    Query(
+        "deliveries",
+        "N",
+        f"SELECT event_id, channel, user_id, state, attempts, {_ms('done_at')} FROM notifications_delivery",
+        rows.Delivery,
+    ),
+    Query("outcomes", "O", "SELECT request_id, user_id, state, order_id FROM gateway_outcome", rows.Outcome),
+    Query(
+        "offsets",
+        "O",
+        "SELECT consumer_group, topic, partition, next_offset FROM streams_offset",
+        rows.GroupOffset,
+    ),
+    Query(
+        "dead",
+        "O",
+        "SELECT consumer_group, topic, partition, record_offset, state, reason, "
+        f"{_ms('died_at')} FROM streams_dead_letter",
+        lambda *row: rows.DeadLetter(row[0], row[1], Place(row[2], row[3]), *row[4:]),
+    ),
+)
+_OUTBOX = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"
+_NOW = f"SELECT {_ms('now()')}"
+
+
+class Snapshot(NamedTuple):
+    taken_at_ms: int
+    fields: dict[str, Any]
+    counts: dict[str, dict[str, int]]  # by source and field
+
+
+def read(url: str) -> Snapshot:
+    """`psycopg.Error` if it cannot be read."""
+    fields: dict[str, Any] = {}
+    counts: dict[str, dict[str, int]] = {}
+    with psycopg.connect(url, connect_timeout=5) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        taken_at_ms = _number(connection.execute(_NOW).fetchone())
+        for query in QUERIES:
+            with connection.cursor(binary=True) as cursor:
+                found = [query.row(*row) for row in cursor.execute(query.sql)]
+            fields[query.field] = found
+            counts.setdefault(query.letter, {})[query.field] = len(found)
+        fields["outbox"] = {row[0]: row[1] for row in connection.execute(_OUTBOX)}
+    return Snapshot(taken_at_ms, fields, counts)
+
+
+def offsets(url: str) -> tuple[list[rows.GroupOffset], int]:
+    """How far each group has come, and how many events are not published, just now."""
+    with psycopg.connect(url, connect_timeout=5) as connection:
+        query = next(query for query in QUERIES if query.field == "offsets")
+        found = [rows.GroupOffset(*row) for row in connection.execute(query.sql)]
+        return found, _number(connection.execute("SELECT count(*) FROM streams_outbox").fetchone())
+
+
+def unsettled(url: str) -> int:
+    """Deliveries that are due and refunds that are owed: work that no topic shows."""
+    with psycopg.connect(url, connect_timeout=5) as connection:
+        return _number(
+            connection.execute(
+                "SELECT (SELECT count(*) FROM notifications_delivery WHERE state = 'due')"
+                " + (SELECT count(*) FROM orders_payment WHERE state IN ('open', 'refunding'))"
+                " + (SELECT count(*) FROM inventory_gate_sync)"
+            ).fetchone()
+        )
+
+
+def _number(row: tuple[Any, ...] | None) -> int:
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,66 @@
+"""Where everything is: one frozen value, read once from the environment. An unknown SECKILL_ name stops the start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+PREFIX = "SECKILL_"
+OF_THE_STACK = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME"}
+DEVELOPMENT_SECRET = "for development only, never for a real sale"
+
+
+class BadEnvironment(ValueError):
+    """A variable that is unknown or makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """`SECKILL_DATABASE_URL` is the field `database_url`, and so on; KAFKA_BOOTSTRAP_SERVERS keeps its usual name."""
+
+    kafka_bootstrap_servers: str = "127.0.0.1:9092"
+    database_url: str = "postgresql://seckill@127.0.0.1:5433/seckill"
+    admission_redis_url: str = "redis://127.0.0.1:6380/0"
+    gate_redis_url: str = "redis://127.0.0.1:6380/0"
+    celery_redis_url: str = "redis://127.0.0.1:6380/1"
+    secret_key: str = DEVELOPMENT_SECRET
+    debug: bool = False
+    allowed_hosts: str = "127.0.0.1,localhost,[::1]"
+    trusted_proxies: str = ""
+    public_url: str = "http://127.0.0.1:8000"
+    provider_url: str = "http://127.0.0.1:8100"
+    provider_secret: str = DEVELOPMENT_SECRET
+    sinks_url: str = "http://127.0.0.1:8101"
+    payment_ttl_s: int = 900
+    fault: str = ""  # named fault points, e.g. "inventory.after_commit:once"; development only
+
+    @property
+    def development(self) -> bool:
+        return self.secret_key == DEVELOPMENT_SECRET
+
+
+def read(variables: Mapping[str, str] = os.environ) -> Environment:
+    known = {field.name: field.type for field in fields(Environment)}
+    values: dict[str, object] = {}
+    for name, text in variables.items():
+        if name == "KAFKA_BOOTSTRAP_SERVERS":
+            values["kafka_bootstrap_servers"] = text
+        elif name.startswith(PREFIX) and name not in OF_THE_STACK:
+            field = name.removeprefix(PREFIX).lower()
+            if field not in known:
+                raise BadEnvironment(f"{name} is unknown; known are {', '.join(sorted(known))}")
+            values[field] = _parse(name, text, str(known[field]))
+    environment = Environment(**values)  # type: ignore[arg-type]
+    if environment.fault and not environment.development:
+        raise BadEnvironment("SECKILL_FAULT is for development only")
+    return environment
+
+
+def _parse(name: str, text: str, kind: str) -> object:
+    try:
+        if kind == "bool":
+            return {"true": True, "1": True, "false": False, "0": False, "": False}[text.lower()]
+        return int(text) if kind == "int" else text
+    except (ValueError, KeyError) as error:
+        raise BadEnvironment(f"{name}={text!r} is no {kind}") from error

@@ -1,0 +1,58 @@
+"""Refusals over HTTP: problem details (RFC 9457), one way for all services."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse
+
+log = logging.getLogger(__name__)
+
+View = TypeVar("View", bound=Callable[..., HttpResponse])
+
+
+class Problem(Exception):
+    """A request that is not granted, and why; raised anywhere below a view, answered at its edge."""
+
+    def __init__(
+        self, status: int, kind: str, detail: str, *, retry_after_s: float | None = None, **extra: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.retry_after_s, self.extra = (
+            status, kind, detail, retry_after_s, extra,
+        )  # fmt: skip
+
+
+def answer(problem: Problem) -> HttpResponse:
+    content = {
+        "type": f"/problems/{problem.kind}",
+        "title": problem.kind.replace("-", " "),
+        "status": problem.status,
+        "detail": problem.detail,
+        **problem.extra,
+    }
+    response = HttpResponse(json.dumps(content), status=problem.status, content_type="application/problem+json")
+    if problem.retry_after_s is not None:
+        response["Retry-After"] = str(max(1, round(problem.retry_after_s)))
+    return response
+
+
+def answers_problems(view: View) -> View:
+    """The edge of a view: problems become answers; a database that is away is a 503, not a crash."""
+
+    @functools.wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except Problem as problem:
+            return answer(problem)
+        except DatabaseError as fault:
+            log.warning("database away", extra={"path": request.path, "reason": str(fault)})
+            return answer(Problem(503, "database-unavailable", "Try again in a moment.", retry_after_s=2))
+
+    return cast(View, wrapped)

@@ -1,0 +1,219 @@
+"""What the stack consists of: one row a service, in the order of a start; the stop goes the other way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seckill.stack import ready, servers
+from seckill.stack.ready import Check
+
+ROOT = Path(__file__).parents[2]
+LONGEST_SOCKET = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    postgres: int = 5433
+    redis: int = 6380
+    broker: int = 9092
+    gateway: int = 8000
+    provider: int = 8100
+    sinks: int = 8101
+
+    def all(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where this stack lives: one folder, and its ports."""
+
+    folder: Path
+    ports: Ports = Ports()
+    bootstrap_servers: str | None = None  # somebody else's Kafka instead of mqcore
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+    @property
+    def socket(self) -> Path:
+        """For words to the running stack. The name of a Unix socket may not be longer than some 100 bytes."""
+        path = self.run / "stack.sock"
+        if len(os.fsencode(path)) < LONGEST_SOCKET:
+            return path
+        named = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"seckill-{named}.sock"
+
+    def own_ports(self) -> dict[str, int]:
+        """Those that we shall listen on ourselves."""
+        given = {"broker": self.bootstrap_servers, "postgres": _given("postgres"), "redis": _given("redis")}
+        return {name: port for name, port in self.ports.all().items() if not given.get(name)}
+
+    def addresses(self) -> dict[str, str]:
+        """Where everything is, as variables of the environment; one that is set already is somebody's choice."""
+        ports = self.ports
+        redis = f"redis://127.0.0.1:{ports.redis}"
+        ours = {
+            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers or f"127.0.0.1:{ports.broker}",
+            "SECKILL_DATABASE_URL": f"postgresql://seckill@127.0.0.1:{ports.postgres}/seckill",
+            "SECKILL_ADMISSION_REDIS_URL": f"{redis}/0",
+            "SECKILL_GATE_REDIS_URL": f"{redis}/0",
+            "SECKILL_CELERY_REDIS_URL": f"{redis}/1",
+            "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
+            "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
+            "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
+        }
+        chosen = {name: os.environ.get(name, value) for name, value in ours.items()}
+        return chosen | {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]}
+
+    def environment(self) -> dict[str, str]:
+        """For the processes of the stack, wherever `seckill up` was called."""
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        ours = {"DJANGO_SETTINGS_MODULE": "seckill.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
+        return {**os.environ, **self.addresses(), **ours}
+
+
+def _given(server: str) -> str | None:
+    """The address of somebody else's server, which is then used instead of one of ours."""
+    return os.environ.get({"postgres": "SECKILL_DATABASE_URL", "redis": "SECKILL_GATE_REDIS_URL"}[server])
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """`command` gives what to run and how (keyword arguments of Popen)."""
+
+    name: str
+    command: Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]
+    check: Callable[[Layout, str], Check]
+    count: int = 1
+    most: int = 1
+    stop_signal: str = "SIGTERM"
+    stop_s: float = 15.0
+    is_server: bool = False  # up before the database and the topics are made
+
+
+def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
+    return lambda layout, number: ([sys.executable, *arguments], {})
+
+
+def _consumer(group: str, count: int = 1, most: int = 12) -> Service:
+    return Service(group, _python("-m", "seckill.cli", "consume", group), ready.file, count, most)
+
+
+def services(layout: Layout) -> list[Service]:
+    """In the order of a start. A broker of somebody else's is not ours to start."""
+    ports = layout.ports
+    rows = [
+        Service(
+            "postgres",
+            lambda layout, _: servers.postgres_command(layout.folder / "postgres", ports.postgres),
+            lambda layout, _: ready.postgres(f"postgresql://seckill@127.0.0.1:{ports.postgres}/postgres"),
+            stop_signal="SIGINT",
+            is_server=True,
+        ),
+        Service(
+            "redis",
+            lambda layout, _: (servers.redis_command(layout.folder / "redis", ports.redis), {}),
+            lambda layout, _: ready.redis(f"redis://127.0.0.1:{ports.redis}/0"),
+            is_server=True,
+        ),
+        Service(
+            "mqcore",
+            lambda layout, _: (
+                [
+                    sys.executable,
+                    "-m",
+                    "mqcore",
+                    "serve",
+                    "--listen",
+                    f"127.0.0.1:{ports.broker}",
+                    "--data",
+                    str(layout.folder / "mqcore"),
+                    "--set",
+                    "auto.create.topics.enable=false",
+                ],
+                {},
+            ),
+            lambda layout, _: ready.broker(ports.broker),
+            is_server=True,
+        ),
+        Service(
+            "sandbox",
+            lambda layout, _: (
+                [
+                    sys.executable,
+                    "-m",
+                    "loadtest.sandbox",
+                    "--data",
+                    str(layout.folder / "sandbox"),
+                    "--provider-port",
+                    str(ports.provider),
+                    "--sinks-port",
+                    str(ports.sinks),
+                ],
+                {},
+            ),
+            lambda layout, _: ready.port(ports.provider, ports.sinks),
+        ),
+        Service("relay.inventory", _python("-m", "seckill.cli", "relay", "inventory"), ready.file),
+        Service("relay.orders", _python("-m", "seckill.cli", "relay", "orders"), ready.file),
+        _consumer("inventory", count=2),
+        _consumer("inventory.settlement"),
+        _consumer("orders", count=2),
+        Service("orders.sweep", _python("-m", "seckill.cli", "sweep", "orders"), ready.file),
+        _consumer("gateway.outcomes"),
+        _consumer("notify.sms"),
+        _consumer("notify.email"),
+        _consumer("notify.push"),
+        Service(
+            "celery",
+            _python(
+                "-m",
+                "celery",
+                "-A",
+                "seckill.celery",
+                "worker",
+                "--loglevel",
+                "WARNING",
+                "--concurrency",
+                "2",
+                "--pool",
+                "threads",
+            ),
+            ready.alive,
+            most=4,
+        ),
+        Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), ready.file),
+        Service(
+            "gateway",
+            _python(
+                "-m",
+                "granian",
+                "--interface",
+                "wsgi",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(ports.gateway),
+                "--blocking-threads",
+                "64",
+                "--workers",
+                "1",
+                "--log-level",
+                "warning",
+                "seckill.wsgi:application",
+            ),
+            lambda layout, _: ready.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
+        ),
+    ]
+    ours = layout.own_ports()
+    port_of = {"mqcore": "broker", "postgres": "postgres", "redis": "redis"}
+    return [row for row in rows if port_of.get(row.name, "gateway") in ours]

@@ -1,0 +1,205 @@
+"""Shell: the consume loop: records of topics → handlers, exactly once in effect.
+
+One batch of one partition is one transaction (seckill/streams/working.py). Then the offsets are committed to the
+broker, too, for tools to see. A partition whose work fails passingly is left alone for a while and tried again; the
+others go on, and the polling goes on, or the group would take us for dead. The client calls the listener only while
+we wait in `poll`, so a partition is never taken away in the middle of a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from django.db import close_old_connections
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from seckill.streams import cluster, offsets
+from seckill.streams.ready import announce
+from seckill.streams.records import Handler
+from seckill.streams.working import PASSING, Delivery, Worker
+
+log = logging.getLogger(__name__)
+
+MOST_RECORDS = 500
+POLL_MS = 200
+SESSION_MS = 10_000
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 10.0
+
+
+class Pause(NamedTuple):
+    """A partition that is left alone for a while."""
+
+    until: float
+    seconds: float
+
+
+class Loop:
+    def __init__(
+        self, handler: Handler, bootstrap_servers: str, client_id: str, delivery: Delivery = Delivery.EXACTLY_ONCE
+    ) -> None:
+        self._handler = handler
+        self._worker = Worker(handler, delivery)
+        self._bootstrap = bootstrap_servers
+        self._client_id = client_id
+        self._claims: dict[TopicPartition, offsets.Claim] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._pauses: dict[TopicPartition, Pause] = {}
+        self._new: set[TopicPartition] = set()
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Finish the batch under way, leave the group, return. Safe in a signal handler."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        self._cluster = cluster.describe(self._bootstrap, self._handler.topics)
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            client_id=self._client_id,
+            group_id=self._handler.group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            max_poll_records=MOST_RECORDS,
+            fetch_max_wait_ms=POLL_MS,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=SESSION_MS // 10,
+        )
+        try:
+            self._consumer.subscribe([topic.name for topic in self._handler.topics], listener=_Listener(self))
+            while not self._stopping.is_set():
+                self._turn()
+        finally:
+            self._consumer.close(autocommit=False)
+
+    def _turn(self) -> None:
+        polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
+        if self._new:
+            self._claim_new()
+        for partition, records in polled.items():
+            if partition in self._claims and not self._stopping.is_set():
+                self._work(partition, records)
+        now = time.monotonic()
+        for partition in [partition for partition, pause in self._pauses.items() if pause.until <= now]:
+            self._resume(partition)
+
+    # ── assignment ───────────────────────────────────────────────────────────────────────────────
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """On the client's own thread, where nothing may block: hold the partitions still until they are claimed."""
+        for partition in partitions:
+            self._consumer.seek(partition, 0)  # a position of some sort, or the client would go and ask for one
+            self._consumer.pause(partition)
+        self._new.update(partitions)
+
+    def _claim_new(self) -> None:
+        """Claim what was assigned and go on where the rows say; an offset outside the log stops with an alarm."""
+        try:
+            partitions = sorted(self._new)
+            starts = self._consumer.beginning_offsets(partitions)
+            ends = self._consumer.end_offsets(partitions)
+            for partition in partitions:
+                self._claim(partition, starts[partition], ends[partition])
+        except PASSING as fault:
+            log.warning("claims wait", extra={"reason": str(fault)})
+            close_old_connections()
+            self._stopping.wait(FIRST_PAUSE_S)
+        else:
+            announce()
+
+    def _claim(self, partition: TopicPartition, start: int, end: int) -> None:
+        topic_id = self._cluster.topic_ids[partition.topic]
+        claim = offsets.claim(
+            self._cluster.id, topic_id, partition.topic, partition.partition, self._handler.group, start
+        )
+        if not start <= claim.next_offset <= end:
+            raise OutsideTheLog(partition, claim.next_offset, start, end)
+        if claim.deaths:
+            log.warning("died here before", extra={"place": claim.place, "deaths": claim.deaths})
+        self._new.discard(partition)
+        self._claims[partition] = claim
+        self._go_to(partition, claim.next_offset)
+        self._consumer.resume(partition)
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            self._new.discard(partition)
+            self._claims.pop(partition, None)
+            self._pauses.pop(partition, None)
+
+    def _go_to(self, partition: TopicPartition, offset: int) -> None:
+        self._positions[partition] = offset
+        self._consumer.seek(partition, offset)
+
+    # ── work ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _work(self, partition: TopicPartition, records: Sequence[Any]) -> None:
+        claim = self._claims[partition]
+        try:
+            end = self._worker.work(claim, records, self._positions[partition])
+        except offsets.Fenced as fenced:
+            self._look_again(partition, fenced)
+        except PASSING as fault:
+            self._pause(partition, fault)
+        else:
+            self._positions[partition] = end
+            self._pauses.pop(partition, None)
+            self._consumer.commit_async({partition: OffsetAndMetadata(end, "", -1)})
+
+    def _look_again(self, partition: TopicPartition, why: Exception) -> None:
+        """Go where the claim stands: a COMMIT whose answer was lost may have been one. If it is not ours any more,
+        let go; whoever has it has claimed it."""
+        try:
+            at = offsets.position(self._claims[partition])
+        except PASSING as fault:
+            self._pause(partition, fault)
+            return
+        if at is None:
+            log.warning("fenced", extra={"reason": str(why)})
+            self.revoked([partition])
+            self._consumer.pause(partition)
+        else:
+            self._go_to(partition, at)
+
+    def _pause(self, partition: TopicPartition, fault: Exception) -> None:
+        """Try this partition again later."""
+        before = self._pauses.get(partition)
+        seconds = FIRST_PAUSE_S if before is None else min(2 * before.seconds, LONGEST_PAUSE_S)
+        log.warning("paused", extra={"partition": str(partition), "seconds": seconds, "reason": str(fault)})
+        self._pauses[partition] = Pause(time.monotonic() + seconds, seconds)
+        self._consumer.pause(partition)
+        close_old_connections()
+        try:
+            offsets.give_up(self._claims[partition])  # we live: it did not kill us
+        except PASSING:
+            pass  # then the row says that we died, which costs a few slow batches
+
+    def _resume(self, partition: TopicPartition) -> None:
+        """From where the row says that it stands: part of the batch may have been done."""
+        self._pauses[partition] = self._pauses[partition]._replace(until=float("inf"))
+        self._look_again(partition, TimeoutError("claimed by another one during a pause"))
+        if partition in self._claims:
+            self._consumer.resume(partition)
+
+
+class OutsideTheLog(Exception):
+    """The log does not have what comes next for a group: evidence is missing, so nobody guesses."""
+
+    def __init__(self, partition: TopicPartition, wanted: int, start: int, end: int) -> None:
+        super().__init__(f"{partition.topic}-{partition.partition}: offset {wanted} is outside {start} to {end}")
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped there
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
+        self._loop.revoked(revoked)
+
+    def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
+        self._loop.assigned(assigned)

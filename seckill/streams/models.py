@@ -1,0 +1,82 @@
+"""The rows every service shares: what is still to be published, and how far each group has read."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class OutboxRow(models.Model):
+    """An event that is true (its transaction has committed) but perhaps not yet in its topic. Gone once acknowledged.
+
+    Rows are inserted after their aggregate's lock is held, so their ids follow the order of commits per key.
+    """
+
+    writer = models.CharField(max_length=40)  # the service; one relay for each
+    topic = models.CharField(max_length=249)
+    key = models.CharField(max_length=200)
+    event_id = models.UUIDField(unique=True)
+    value = models.BinaryField()
+    headers = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "streams_outbox"
+        indexes = [models.Index(fields=["writer", "id"], name="streams_outbox_next")]
+
+
+class ConsumerOffset(models.Model):
+    """How far a group has read a partition: the truth, in the transaction of the effects.
+
+    Whoever is assigned the partition claims the row (epoch + 1); a writer with an older epoch changes nothing.
+    """
+
+    cluster_id = models.CharField(max_length=64)
+    topic_id = models.CharField(max_length=64)
+    topic = models.CharField(max_length=249)
+    partition = models.IntegerField()
+    group = models.CharField(max_length=100, db_column="consumer_group")
+    epoch = models.BigIntegerField(default=0)
+    next_offset = models.BigIntegerField()
+    trying_to = models.BigIntegerField(default=0)  # beyond next_offset: a batch is being tried, or its process died
+    deaths = models.IntegerField(default=0)  # of processes, since the last advance
+    careful_to = models.BigIntegerField(default=0)  # up to here one record at a time
+
+    class Meta:
+        db_table = "streams_offset"
+        constraints = [
+            models.UniqueConstraint(fields=["group", "cluster_id", "topic_id", "partition"], name="streams_offset_one")
+        ]
+
+
+class DeadLetter(models.Model):
+    """A record that could not be worked on: under examination until it is replayed or discarded."""
+
+    class State(models.TextChoices):
+        OPEN = "open"
+        REPLAYED = "replayed"
+        DISCARDED = "discarded"
+        QUARANTINED = "quarantined"  # replayed in vain too often; only on express demand again
+
+    group = models.CharField(max_length=100, db_column="consumer_group")
+    cluster_id = models.CharField(max_length=64, default="")
+    topic = models.CharField(max_length=249)
+    topic_id = models.CharField(max_length=64)
+    partition = models.IntegerField()
+    offset = models.BigIntegerField(db_column="record_offset")
+    timestamp_ms = models.BigIntegerField(default=0)
+    key = models.BinaryField(null=True)
+    value = models.BinaryField(null=True)
+    headers = models.JSONField(default=list)  # [name, value in hex or null]
+    reason = models.TextField()
+    attempts = models.IntegerField(default=1)
+    replays = models.IntegerField(default=0)  # in vain
+    state = models.CharField(max_length=12, choices=State.choices, default=State.OPEN)
+    note = models.TextField(default="")  # why it was discarded
+    died_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "streams_dead_letter"
+        constraints = [
+            models.UniqueConstraint(fields=["group", "topic_id", "partition", "offset"], name="streams_dead_letter_one")
+        ]

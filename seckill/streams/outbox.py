@@ -1,0 +1,64 @@
+"""Publishing: the event becomes a row in the transaction of the change it tells of; the relay does the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from seckill.envelope import Envelope
+from seckill.streams import traces
+from seckill.topics import Topic
+
+NOTIFY_CHANNEL = "streams_outbox"
+
+_INSERT = """
+INSERT INTO streams_outbox (writer, topic, key, event_id, value, headers, created_at)
+SELECT %s, topic, key, event_id, value, headers, now()
+FROM unnest(%s::text[], %s::text[], %s::uuid[], %s::bytea[], %s::jsonb[])
+    WITH ORDINALITY AS row (topic, key, event_id, value, headers, number)
+ORDER BY number
+"""
+
+
+class Event(NamedTuple):
+    topic: Topic
+    key: str
+    envelope: Envelope
+
+
+class Row(NamedTuple):
+    """What the relay will send."""
+
+    topic: str
+    key: str
+    event_id: UUID
+    value: bytes
+    headers: Mapping[str, str]
+
+
+def publish(events: Iterable[Event]) -> None:
+    """Inside a transaction, after the aggregate's lock is held."""
+    listed = list(events)
+    writers = {event.topic.writer for event in listed}
+    assert len(writers) <= 1, "one service publishes for itself only"
+    for writer in writers:
+        insert(writer, [_row(event) for event in listed])
+
+
+def insert(writer: str, rows: Sequence[Row]) -> None:
+    assert connection.in_atomic_block, "an event is published in the transaction of its change"
+    topics, keys, ids, values, headers = zip(*rows, strict=True)
+    columns = [list(topics), list(keys), list(ids), list(values), [json.dumps(each) for each in headers]]
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, [writer, *columns])
+        cursor.execute("SELECT pg_notify(%s, '')", [NOTIFY_CHANNEL])
+
+
+def _row(event: Event) -> Row:
+    envelope = event.envelope
+    trace = {traces.HEADER: traces.child(envelope.event_id, envelope.cause)}
+    return Row(event.topic.name, event.key, envelope.event_id, envelope.encode(), trace)

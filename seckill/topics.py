@@ -1,0 +1,64 @@
+"""The one table of topics: key, partitions, retention, who writes, who reads. Services import names from here only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+PARTITIONS = 12
+DAY_MS = 24 * 3600 * 1000
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Every topic is keyed by user id: what one user does stays in order from request to notification."""
+
+    name: str
+    writer: str
+    readers: tuple[str, ...]
+    configs: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
+    partitions: int = PARTITIONS
+
+    @property
+    def dead(self) -> str:
+        """Where records go that cannot be worked on."""
+        return f"{self.name}.dead"
+
+
+PURCHASE_REQUESTS = Topic(
+    "purchase.requests",
+    writer="gateway",
+    readers=("inventory", "analytics"),
+    configs=MappingProxyType(
+        {"message.timestamp.type": "LogAppendTime", "flush.messages": "1", "retention.ms": str(7 * DAY_MS)}
+    ),
+)
+INVENTORY_DECISIONS = Topic(
+    "inventory.decisions",
+    writer="inventory",
+    readers=("orders", "gateway.outcomes", "analytics"),
+    configs=MappingProxyType({"retention.ms": str(7 * DAY_MS)}),
+)
+ORDER_EVENTS = Topic(
+    "order.events",
+    writer="orders",
+    readers=(
+        "inventory.settlement",
+        "gateway.outcomes",
+        "notify.sms",
+        "notify.email",
+        "notify.push",
+        "analytics",
+    ),
+    configs=MappingProxyType({"retention.ms": str(7 * DAY_MS)}),
+)
+
+TOPICS: dict[str, Topic] = {topic.name: topic for topic in (PURCHASE_REQUESTS, INVENTORY_DECISIONS, ORDER_EVENTS)}
+
+
+def replication(brokers: int) -> tuple[int, dict[str, str]]:
+    """Replication factor and the settings that go with it, for a cluster of so many brokers."""
+    return (3, {"min.insync.replicas": "2"}) if brokers >= 3 else (1, {})

@@ -1,0 +1,20 @@
+"""Where each address leads: the API of the services under /api/v1, the process's own pages at the root."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
+
+from gateway.views import readyz
+
+
+def livez(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+urlpatterns = [
+    path("livez", livez),
+    path("readyz", readyz),
+    path("api/v1/", include("gateway.urls")),
+    path("api/v1/", include("orders.urls")),
+]

@@ -1,0 +1,283 @@
+"""Many batches at once on a real Postgres: what must hold, and for each guard the proof that it is the guard."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from unittest import mock
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+from redis import Redis
+
+from gateway.events import PurchaseRequested
+from inventory import gate, operating, rebuild, reserving, rows
+from inventory.events import Decision
+from inventory.models import Decided, Hold, LedgerEntry, Redelivery, Stock
+from inventory.releasing import settle
+from orders.events import OrderChanged, OrderEvent
+from seckill.streams.records import Batch, Received
+from tests.services import together
+
+FAR_MS = 10**15
+UNITS = 10
+
+
+@pytest.fixture(autouse=True)
+def fresh_gate() -> Iterator[None]:
+    gate.redis.cache_clear()
+    gate._script.cache_clear()
+    yield
+
+
+@pytest.fixture
+def stock() -> Stock:
+    return operating.create("Gong", "phone", UNITS, 100, 1, 0, FAR_MS)
+
+
+def request(stock: Stock, user: str, quantity: int = 1, request_id: UUID | None = None) -> PurchaseRequested:
+    return PurchaseRequested(request_id or uuid4(), user, stock.sale_id, stock.sku, quantity, 0, FAR_MS)
+
+
+def batch(partition: int, requests: list[PurchaseRequested], start: int = 0) -> Batch:
+    records = [
+        Received("purchase.requests", partition, start + at, 0, each.user_id, each.envelope())
+        for at, each in enumerate(requests)
+    ]
+    return Batch("cluster", "topic-id", "purchase.requests", partition, records)
+
+
+def work(each: Batch) -> None:
+    """As the consume loop does it: one transaction, and once more if somebody was faster."""
+    for _ in range(20):
+        try:
+            with transaction.atomic():
+                reserving.reserve(each)
+            return
+        except rows.Overtaken:
+            continue
+    raise AssertionError("overtaken twenty times")
+
+
+def classes() -> Counter[str]:
+    return Counter(Decided.objects.values_list("decision", flat=True))
+
+
+def assert_books_balance(stock: Stock, reserved: int) -> None:
+    stock.refresh_from_db()
+    assert (stock.available, stock.reserved, stock.sold) == (UNITS - reserved, reserved, 0)
+    accounts: Counter[str] = Counter()
+    for entry in LedgerEntry.objects.filter(stock=stock):
+        accounts[entry.debit] -= entry.units
+        accounts[entry.credit] += entry.units
+    assert (accounts["available"], accounts["reserved"]) == (stock.available, stock.reserved)
+    assert stock.version == LedgerEntry.objects.filter(stock=stock).count()
+    assert Hold.objects.filter(stock=stock, state="reserved").count() == reserved
+
+
+def crowd(stock: Stock, batches: int = 8, each: int = 5) -> list[Callable[[], None]]:
+    return [
+        partial(work, batch(partition, [request(stock, f"user-{partition}-{at}") for at in range(each)]))
+        for partition in range(batches)
+    ]
+
+
+# ── the row's lock ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_batches_at_once_sell_every_unit_once(stock: Stock) -> None:
+    assert together(crowd(stock)) == [None] * 8
+    assert classes() == {"RESERVED": UNITS, "SOLD_OUT": 30}
+    assert_books_balance(stock, UNITS)
+
+
+@contextmanager
+def without_the_row_as_arbiter() -> Iterator[None]:
+    """Read then write: no lock, no version, no check — the design everybody writes first."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE inventory_stock DROP CONSTRAINT inventory_stock_never_negative")
+        cursor.execute("ALTER TABLE inventory_ledger DROP CONSTRAINT inventory_ledger_version")
+
+    def read_only(ids: object) -> dict[int, Stock]:
+        found = {each.id: each for each in Stock.objects.select_related("sale").filter(id__in=set(ids))}  # type: ignore[call-overload]
+        if found:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_sleep(0.2)")
+        return found
+
+    def move(stock: Stock, granted: list[reserving.Arrived], verdicts: object) -> None:
+        units = sum(each.request.quantity for each in granted)
+        Stock.objects.filter(id=stock.id).update(available=stock.available - units, reserved=stock.reserved + units)
+        rows.insert_holds(
+            [
+                (each.request.request_id, stock.id, stock.sale_id, each.request.user_id, 1, each.place)
+                for each in granted
+            ]
+        )
+
+    with mock.patch.object(reserving, "lock_stocks", read_only), mock.patch.object(reserving, "_move", move):
+        yield
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE inventory_hold, inventory_ledger, inventory_gate_sync, inventory_stock CASCADE")
+        cursor.execute(
+            "ALTER TABLE inventory_stock ADD CONSTRAINT inventory_stock_never_negative "
+            "CHECK (available >= 0 AND reserved >= 0 AND sold >= 0)"
+        )
+        cursor.execute(
+            "ALTER TABLE inventory_ledger ADD CONSTRAINT inventory_ledger_version UNIQUE (stock_id, version)"
+        )
+
+
+def test_without_the_lock_the_same_crowd_is_sold_more_than_there_is(stock: Stock) -> None:
+    with without_the_row_as_arbiter():
+        with mock.patch.object(gate, "propose", side_effect=_closed):
+            assert together(crowd(stock)) == [None] * 8
+        assert Hold.objects.count() > UNITS
+
+
+def _closed(sale_id: int, sku: str, epoch: int, requests: list[tuple[UUID, int]]) -> list[gate.Proposal]:
+    """A gate that knows nothing, so that the row alone is on trial."""
+    return [gate.Proposal.CLOSED for _ in requests]
+
+
+# ── one purchase of a user ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_user_who_asks_in_many_batches_at_once_gets_one_unit(stock: Stock) -> None:
+    """The same key goes to one partition, so this takes a zombie: the partial index is the last wall."""
+    together([partial(work, batch(partition, [request(stock, "greedy")])) for partition in range(6)])
+    assert Hold.objects.filter(user_id="greedy").count() == 1
+
+
+# ── the inbox ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_request_delivered_again_has_its_old_decision_and_touches_nothing(stock: Stock) -> None:
+    asked = request(stock, "ann")
+    work(batch(0, [asked]))
+    work(batch(0, [asked, request(stock, "bob")], start=1))
+    assert classes() == {"RESERVED": 2}
+    assert Redelivery.objects.count() == 1
+    assert_books_balance(stock, 2)
+
+
+def test_an_old_request_of_a_user_who_has_bought_again_since_stays_what_it_was(stock: Stock) -> None:
+    old, new = request(stock, "ann"), request(stock, "ann")
+    work(batch(0, [old]))
+    give_back(stock, old)
+    work(batch(0, [new], start=1))
+    work(batch(0, [old], start=2))
+    assert classes() == {"RESERVED": 2}
+    assert list(Hold.objects.filter(state="reserved").values_list("request_id", flat=True)) == [new.request_id]
+    stock.refresh_from_db()
+    assert (stock.available, stock.reserved) == (UNITS - 1, 1)
+
+
+def test_without_the_inbox_a_redelivery_would_be_decided_anew(stock: Stock) -> None:
+    asked = request(stock, "ann")
+    work(batch(0, [asked]))
+    with (
+        mock.patch.object(rows, "decided_before", lambda requests: set()),
+        pytest.raises(AssertionError, match="overtaken"),
+    ):
+        work(batch(0, [asked], start=1))
+    assert classes() == {"RESERVED": 1}  # the unique key is the second wall
+
+
+# ── settlement ───────────────────────────────────────────────────────────────────────────────────
+
+
+def give_back(stock: Stock, asked: PurchaseRequested, event: OrderEvent = OrderEvent.EXPIRED, times: int = 1) -> None:
+    changed = OrderChanged(
+        event, uuid4(), asked.request_id, asked.user_id, stock.sale_id, stock.sku, asked.quantity, 100, 0, 0
+    )
+    envelope = changed.envelope(None, None)
+    for _ in range(times):
+        with transaction.atomic():
+            settle(envelope, changed)
+
+
+def test_a_unit_comes_back_once_however_often_its_event_comes(stock: Stock) -> None:
+    asked = request(stock, "ann")
+    work(batch(0, [asked]))
+    give_back(stock, asked, times=3)
+    give_back(stock, asked)  # another event about the same hold
+    assert_books_balance(stock, 0)
+
+
+def test_paid_and_expired_at_once_are_never_both_posted(stock: Stock) -> None:
+    asked = request(stock, "ann")
+    work(batch(0, [asked]))
+    ends = [partial(give_back, stock, asked, event) for event in (OrderEvent.PAID, OrderEvent.EXPIRED)]
+    assert together(ends) == [None, None]
+    stock.refresh_from_db()
+    assert stock.reserved == 0
+    assert (stock.sold, stock.available) in {(1, UNITS - 1), (0, UNITS)}
+
+
+# ── Redis proposes ───────────────────────────────────────────────────────────────────────────────
+
+
+def granted(redis: Redis, stock: Stock) -> set[str]:
+    stock.refresh_from_db()
+    return {str(name) for name in redis.hkeys(gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)[1])}
+
+
+def holders(stock: Stock) -> set[str]:
+    active = Hold.objects.filter(stock=stock, state__in=("reserved", "sold"))
+    return {str(request_id) for request_id in active.values_list("request_id", flat=True)}
+
+
+def test_the_gate_knows_the_holders_by_name_after_a_rush_and_after_returns(stock: Stock, redis: Redis) -> None:
+    together(crowd(stock))
+    assert granted(redis, stock) == holders(stock)
+    first = Decided.objects.filter(decision="RESERVED").first()
+    assert first is not None
+    give_back(stock, request(stock, first.user_id, request_id=first.request_id))
+    assert granted(redis, stock) == holders(stock)
+    assert len(holders(stock)) == UNITS - 1
+
+
+def test_a_flushed_redis_is_closed_not_sold_out_and_comes_back_by_itself(stock: Stock, redis: Redis) -> None:
+    work(batch(0, [request(stock, "ann")]))
+    redis.flushall()
+    work(batch(0, [request(stock, "bob")], start=1))
+    assert classes() == {"RESERVED": 2}
+    assert granted(redis, stock) == holders(stock)
+
+
+def test_a_counter_raised_by_hand_is_refused_by_the_row_and_healed(stock: Stock, redis: Redis) -> None:
+    redis.incrby(gate.keys(stock.sale_id, stock.sku, 1)[0], 50)
+    together(crowd(stock))
+    assert classes()["RESERVED"] == UNITS
+    assert granted(redis, stock) == holders(stock)
+    assert redis.get(gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)[0]) == "0"
+
+
+def test_a_counter_lowered_by_hand_hides_no_unit(stock: Stock, redis: Redis) -> None:
+    redis.set(gate.keys(stock.sale_id, stock.sku, 1)[0], 0)
+    work(batch(0, [request(stock, "ann")]))
+    assert classes() == {"RESERVED": 1}
+
+
+def test_a_refusal_rests_on_a_version_at_which_there_was_too_little(stock: Stock) -> None:
+    together(crowd(stock))
+    available = {0: 0}
+    for entry in LedgerEntry.objects.filter(stock=stock).order_by("version"):
+        change = entry.units if entry.credit == "available" else -entry.units
+        available[entry.version] = available[entry.version - 1] + change
+    refusals = Decided.objects.filter(decision=Decision.SOLD_OUT)
+    assert refusals.count() == 30
+    assert all(available[each.stock_version] < each.quantity for each in refusals)
+
+
+def test_two_who_find_the_gate_wrong_count_it_anew_once(stock: Stock) -> None:
+    stock.refresh_from_db()
+    epoch = stock.gate_epoch
+    done = together([partial(rebuild.rebuild, stock.id, epoch)] * 4)
+    assert Counter(done) == {True: 1, False: 3}
+    stock.refresh_from_db()
+    assert stock.gate_epoch == epoch + 1

@@ -1,0 +1,215 @@
+"""The relay: every row reaches its topic in order per key, whoever dies, and only one relay leads."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+from kafka import KafkaConsumer, TopicPartition
+
+from seckill.envelope import decode, new
+from seckill.stack.broker import BrokerProcess
+from seckill.streams import traces
+from seckill.streams.models import OutboxRow
+from seckill.streams.outbox import Event, publish
+from seckill.streams.relay import Relay
+from seckill.topics import Topic
+from tests.concurrency.streams_cast import EFFECTS, make_topic
+from tests.services import Services, until
+
+COUNT = 200
+KEYS = 7
+
+
+def say(topic: Topic, numbers: Sequence[int], cause: UUID | None = None) -> None:
+    with transaction.atomic():
+        publish(Event(topic, f"user{n % KEYS}", new("Said", 1, {"n": n}, cause=cause, origin=None)) for n in numbers)
+
+
+def read(broker: BrokerProcess, topic: Topic) -> list[Any]:
+    """All that is in the topic now."""
+    consumer = KafkaConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest", enable_auto_commit=False)
+    partitions = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+    consumer.assign(partitions)
+    ends = consumer.end_offsets(partitions)
+    records: list[Any] = []
+    while any(consumer.position(partition) < ends[partition] for partition in partitions):
+        for polled in consumer.poll(timeout_ms=200).values():
+            records += polled
+    consumer.close()
+    return records
+
+
+def by_key(records: Sequence[Any]) -> dict[str, list[int]]:
+    told: dict[str, list[int]] = {}
+    for each in records:
+        told.setdefault(each.key.decode(), []).append(decode(each.value).body["n"])
+    return told
+
+
+def in_order(count: int = COUNT) -> dict[str, list[int]]:
+    return {f"user{key}": list(range(key, count, KEYS)) for key in range(KEYS)}
+
+
+def is_published() -> bool:
+    return not OutboxRow.objects.exists()
+
+
+@contextmanager
+def relaying(broker: BrokerProcess) -> Iterator[Relay]:
+    running = Relay([EFFECTS], broker.address)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()  # kafka-python forgets the socket of a connection that was being refused
+
+
+def test_what_is_published_arrives_in_order_per_key_and_its_rows_are_gone(broker: BrokerProcess) -> None:
+    topic = make_topic(broker.address)
+    with relaying(broker):
+        for start in range(0, COUNT, 50):
+            say(topic, range(start, start + 50))
+        until(is_published, "an empty outbox")
+    assert by_key(read(broker, topic)) == in_order()
+
+
+def test_an_event_is_told_only_if_its_change_is_true(broker: BrokerProcess) -> None:
+    topic = make_topic(broker.address)
+    with relaying(broker):
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            say(topic, [1])
+            _ = 1 // 0
+        say(topic, [2])
+        until(is_published, "an empty outbox")
+    assert [decode(each.value).body["n"] for each in read(broker, topic)] == [2]
+
+
+def test_a_row_whose_transaction_commits_late_is_not_forgotten(broker: BrokerProcess) -> None:
+    """Its id is lower than that of rows which have been published already: an id past a mark would lose it."""
+    topic = make_topic(broker.address)
+    begun, done = threading.Event(), threading.Event()
+
+    def late() -> None:
+        with transaction.atomic():
+            say(topic, [0])
+            begun.set()
+            assert done.wait(30)
+        connection.close()
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    assert begun.wait(10)
+    with relaying(broker):
+        say(topic, [1])
+        until(lambda: len(read(broker, topic)) == 1, "the early one")
+        done.set()
+        thread.join(10)
+        until(is_published, "an empty outbox")
+    assert [decode(each.value).body["n"] for each in read(broker, topic)] == [1, 0]
+
+
+def process(services: Services, fault: str = "") -> subprocess.Popen[bytes]:
+    code = (
+        "import django; django.setup(); from django.conf import settings; from seckill.streams.relay import Relay;"
+        f"Relay([{EFFECTS!r}], settings.ENVIRONMENT.kafka_bootstrap_servers).run()"
+    )
+    return subprocess.Popen([sys.executable, "-c", code], env=services.environment(SECKILL_FAULT=fault))
+
+
+def test_a_relay_killed_between_send_and_delete_doubles_but_loses_and_reorders_nothing(
+    broker: BrokerProcess, services: Services
+) -> None:
+    topic = make_topic(broker.address)
+    say(topic, range(COUNT))
+    assert process(services, f"relay.{EFFECTS}.before_delete").wait(60) == -signal.SIGKILL
+    assert OutboxRow.objects.count() == COUNT
+    with relaying(broker):
+        until(is_published, "an empty outbox")
+    told = by_key(read(broker, topic))
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in told.items()} == in_order(), "first sights in order"
+    assert sum(map(len, told.values())) == 2 * COUNT, "the kill really fell in between"
+
+
+def test_a_second_relay_takes_over_when_the_first_dies_and_not_before(
+    broker: BrokerProcess, services: Services
+) -> None:
+    topic = make_topic(broker.address)
+    first = process(services)
+    try:
+        say(topic, range(COUNT // 2))
+        until(is_published, "the first relay to lead")
+        with relaying(broker):
+            assert holders() == 1
+            say(topic, range(COUNT // 2, COUNT))
+            until(is_published, "an empty outbox")
+            first.kill()
+            first.wait()
+            say(topic, range(COUNT, 2 * COUNT))
+            until(is_published, "the second relay to lead")
+    finally:
+        first.kill()
+        first.wait()
+    assert by_key(read(broker, topic)) == in_order(2 * COUNT)
+
+
+def holders() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+        return int(cursor.fetchone()[0])
+
+
+def test_a_broker_that_is_away_delays_and_reorders_nothing(broker: BrokerProcess) -> None:
+    topic = make_topic(broker.address)
+    with relaying(broker):
+        say(topic, range(COUNT // 2))
+        until(is_published, "the first half")
+        broker.kill()
+        say(topic, range(COUNT // 2, COUNT))
+        assert OutboxRow.objects.count() == COUNT // 2
+        broker.start()
+        until(is_published, "an empty outbox")
+    told = by_key(read(broker, topic))
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in told.items()} == in_order()
+
+
+def test_an_event_carries_the_trace_of_its_cause(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = make_topic(broker.address)
+    request = uuid4()
+    came_with = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with relaying(broker):
+        with traces.entered([(request, came_with)]):
+            say(topic, [0], cause=request)
+        until(is_published, "an empty outbox")
+    [told] = read(broker, topic)
+    headers = {name: content.decode() for name, content in told.headers}
+    trace, span = headers["traceparent"].split("-")[1:3]
+    assert trace == "0af7651916cd43dd8448eb211c80319c"
+    assert span == decode(told.value).event_id.hex[:16]
+
+
+def test_a_relay_that_must_stop_while_the_broker_is_away_stops(broker: BrokerProcess) -> None:
+    topic = make_topic(broker.address)
+    with relaying(broker):
+        say(topic, [0])
+        until(is_published, "the first one")
+        broker.kill()
+        say(topic, [1])
+    assert OutboxRow.objects.count() == 1
+    broker.start()

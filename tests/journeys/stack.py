@@ -1,0 +1,172 @@
+"""A whole stack for a journey: `seckill up` in a folder of its own, on free ports, as a user would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+PORTS = ("postgres", "redis", "broker", "gateway", "provider", "sinks")
+PATIENCE_S = 90.0
+ROOT = Path(__file__).parents[2]
+
+
+class Stack:
+    def __init__(self, folder: Path, *more: str, prefix: Sequence[str] = (), cwd: Path | None = None) -> None:
+        """`more` are words for `seckill up`; `prefix` is a command to run it under."""
+        self.folder = folder
+        self._more, self._prefix, self._cwd = more, prefix, cwd
+        self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+        self._output = folder / "up.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def database(self) -> str:
+        return f"postgresql://seckill@127.0.0.1:{self.ports['postgres']}/seckill"
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                self.command(), stdout=output, stderr=output, start_new_session=True, cwd=self._cwd, env=environment()
+            )
+        self.wait_until(lambda: "up: http" in self.told(), "the stack to be up")
+
+    def command(self) -> list[str]:
+        ports = [part for name, port in self.ports.items() for part in ("--port", f"{name}={port}")]
+        command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports, *self._more]
+        return [*self._prefix, *command]
+
+    def run(self) -> subprocess.CompletedProcess[str]:
+        """The same `seckill up`, where it is expected to end by itself."""
+        return subprocess.run(self.command(), capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
+
+    def kill(self) -> None:
+        """kill -9 of `seckill up` itself: nothing is stopped in order, or at all."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def stop(self) -> int:
+        """As Ctrl-C would; the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(PATIENCE_S)
+
+    def told(self) -> str:
+        assert self._process is not None
+        text = self._output.read_text()
+        assert self._process.poll() is None, f"`seckill up` has ended:\n{text}"
+        return text
+
+    def say(self, *words: str) -> str:
+        """`seckill WORDS` to the running stack."""
+        command = [sys.executable, "-m", "seckill.cli", *words, "--data", str(self.folder)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def manage(self, *words: str) -> str:
+        environment = os.environ | {
+            "KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{self.ports['broker']}",
+            "SECKILL_DATABASE_URL": self.database,
+            "SECKILL_GATE_REDIS_URL": f"redis://127.0.0.1:{self.ports['redis']}/0",
+        }
+        command = [sys.executable, "manage.py", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+    # ── the world around it ──────────────────────────────────────────────────────────────────────
+
+    def create_sale(self, units: int, cap: int = 1) -> int:
+        made = self.manage(
+            "sale", "create", "--name", "Gong", "--sku", "phone", "--units", str(units), "--cap", str(cap)
+        )
+        sale = int(json.loads(made)["sale"])
+        self.wait_until(lambda: self.call("GET", f"/sales/{sale}")[0] == 200, "the gateway to know the sale")
+        return sale
+
+    def call(
+        self, method: str, path: str, body: object = None, *, token: str = "", key: str = ""
+    ) -> tuple[int, dict[str, Any]]:
+        """One request to the API: status and body."""
+        headers = {"Content-Type": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if key:
+            headers["Idempotency-Key"] = key
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.ports['gateway']}/api/v1{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=15) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+    def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database) as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def evidence(self, name: str) -> list[dict[str, Any]]:
+        """What the outside world has written down."""
+        path = self.folder / "sandbox" / f"{name}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def wait_until(self, holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
+        deadline = time.monotonic() + patience_s
+        while not holds():
+            assert time.monotonic() < deadline, f"waited in vain for {what}\n{self.told()}"
+            time.sleep(0.1)
+
+
+class Buyer:
+    def __init__(self, stack: Stack, name: str) -> None:
+        self._stack = stack
+        status, session = stack.call("POST", "/sessions", {"user": name})
+        assert status == 201
+        self.name, self.token = name, session["token"]
+
+    def buy(self, sale: int, key: str = "first", quantity: int = 1) -> tuple[int, dict[str, Any]]:
+        return self._stack.call("POST", f"/sales/{sale}/purchases", {"quantity": quantity}, token=self.token, key=key)
+
+    def look(self, request_id: str) -> dict[str, Any]:
+        return self._stack.call("GET", f"/purchases/{request_id}", token=self.token)[1]
+
+    def wait_for(self, request_id: str, *states: str) -> dict[str, Any]:
+        self._stack.wait_until(lambda: self.look(request_id).get("state") in states, f"{self.name}: {states}")
+        return self.look(request_id)
+
+    def act(self, order_id: str, verb: str) -> tuple[int, dict[str, Any]]:
+        return self._stack.call("POST", f"/orders/{order_id}/{verb}", token=self.token)
+
+
+def environment() -> dict[str, str]:
+    """Without what would point at somebody else's servers; with this project to be found from every folder."""
+    names = [name for name in os.environ if not name.startswith(("SECKILL_", "KAFKA_"))]
+    return {name: os.environ[name] for name in names} | {"PYTHONPATH": str(ROOT)}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at this moment."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in held]
+    for server in held:
+        server.close()
+    return ports

@@ -1,0 +1,200 @@
+"""A small run in which all is well, made by hand: three units, buyers who pay, cancel, come too late, or ask twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID, uuid5
+
+from seckill.consistency import evidence as rows
+from seckill.consistency.evidence import CHANNELS, REFUSALS, Evidence, Place, Source
+
+SPACE = UUID("600d0000-0000-4000-8000-000000000000")
+SALE, STOCK, SKU, PRICE, UNITS = 1, 1, "phone", 100, 3
+OPENS_MS, CLOSES_MS, TAKEN_MS = 1_000, 1_000_000, 900_000
+REQUESTS, DECISIONS, ORDERS = "purchase.requests", "inventory.decisions", "order.events"
+READERS = {
+    REQUESTS: ("inventory",),
+    DECISIONS: ("orders", "gateway.outcomes"),
+    ORDERS: ("inventory.settlement", "gateway.outcomes", "notify.sms", "notify.email", "notify.push"),
+}
+
+
+def name(*parts: object) -> UUID:
+    return uuid5(SPACE, " ".join(map(str, parts)))
+
+
+@dataclass
+class Run:
+    """Each verb is a thing that happens, and writes what the services would."""
+
+    now_ms: int = 2_000
+    version: int = 1
+    available: int = UNITS
+    reserved: int = 0
+    sold: int = 0
+    ends: dict[str, int] = field(default_factory=lambda: {REQUESTS: 0, DECISIONS: 0, ORDERS: 0})
+    evidence: Evidence = field(default_factory=lambda: Evidence({}, TAKEN_MS, frozenset("S")))
+
+    def __post_init__(self) -> None:
+        declared = rows.Entry(STOCK, 1, "supply", "available", UNITS, "declare", name("declare"), None, OPENS_MS)
+        self.evidence.ledger.append(declared)
+
+    def _tick(self) -> int:
+        self.now_ms += 10
+        return self.now_ms
+
+    def _append(self, topic: str) -> Place:
+        self.ends[topic] += 1
+        return Place(0, self.ends[topic] - 1)
+
+    def asks(self, user: str, key: str = "first") -> UUID:
+        """Sent, acknowledged, in the log."""
+        request = name(user, key)
+        place, at_ms = self._append(REQUESTS), self._tick()
+        self.evidence.attempts.append(rows.Attempt(at_ms, 5, user, key, SALE, 1, 202, request, *place))
+        self.evidence.requested.append(rows.Requested(place, at_ms, request, user, SALE, SKU, 1, at_ms, at_ms + 60_000))
+        return request
+
+    def decide(self, request: UUID, decision: str) -> None:
+        said = next(said for said in self.evidence.requested if said.request_id == request)
+        at_ms = self._tick()
+        if decision == "RESERVED":
+            self._post("reserve", "available", "reserved", request, request)
+            self.evidence.holds.append(rows.Hold(request, STOCK, SALE, said.user_id, 1, "reserved"))
+        self.evidence.decided.append(
+            rows.Decided(
+                request, said.user_id, SALE, SKU, 1, decision, self.version, at_ms, said.admitted_at_ms,
+                said.deadline_ms, said.place,
+            )
+        )  # fmt: skip
+        event = name("decided", request)
+        self._say_decision(event, request, said.user_id, decision)
+        self.evidence.decisions_read.append(rows.ReadDecision(event, request, decision))
+        if decision == "RESERVED":
+            self._place(request, said.user_id)
+        elif decision in REFUSALS:
+            self._show(request, said.user_id, decision)
+
+    def again(self, request: UUID) -> None:
+        """The same request once more, under its key."""
+        said = next(said for said in self.evidence.requested if said.request_id == request)
+        place = self._append(REQUESTS)
+        self.evidence.requested.append(said._replace(place=place, timestamp_ms=self._tick()))
+        self.evidence.redelivered.append(rows.Redelivered(request, place))
+
+    def pays(self, request: UUID) -> None:
+        order = self.evidence.order_of[request]
+        payment = name("payment", request)
+        self.evidence.payments.append(rows.Payment(payment, order.id, PRICE, "captured", True, False, self._tick()))
+        for what in ("opened", "captured"):
+            self.evidence.provider.append(rows.ProviderLine(self._tick(), what, payment, PRICE))
+        event = self._move(request, "PAID", "OrderPaid")
+        self._post("sell", "reserved", "sold", event, request)
+        self._end_hold(request, "sold")
+        self._settle(event, "OrderPaid", request)
+        self._show(request, order.user_id, "PAID")
+
+    def cancels(self, request: UUID) -> None:
+        order = self.evidence.order_of[request]
+        event = self._move(request, "CANCELLED", "OrderCancelled")
+        self._post("release", "reserved", "available", event, request)
+        self._end_hold(request, "released")
+        self._settle(event, "OrderCancelled", request)
+        self._say_decision(name("released", request), request, order.user_id, "UnitsReleased")
+        self._show(request, order.user_id, "CANCELLED")
+
+    def sees(self, request: UUID, state: str) -> None:
+        user = next(said.user_id for said in self.evidence.requested if said.request_id == request)
+        self.evidence.sights.append(rows.Sight(self._tick(), 1, user, request, 200, state, False))
+
+    # ── what follows ─────────────────────────────────────────────────────────────────────────────
+
+    def _place(self, request: UUID, user: str) -> None:
+        order, at_ms = name("order", request), self._tick()
+        made = rows.Order(order, request, user, SALE, 1, PRICE, "PENDING_PAYMENT", at_ms, TAKEN_MS + 60_000)
+        self.evidence.orders.append(made)
+        self.evidence.__dict__.pop("order_of", None)
+        self._announce(made, "", "PENDING_PAYMENT", "OrderPlaced")
+        self._settle(name("PENDING_PAYMENT", request), "OrderPlaced", request)
+        self._show(request, user, "AWAITING_PAYMENT")
+
+    def _move(self, request: UUID, state: str, event: str) -> UUID:
+        order = self.evidence.order_of[request]
+        moved = order._replace(state=state)
+        self.evidence.orders[self.evidence.orders.index(order)] = moved
+        self.evidence.__dict__.pop("order_of", None)
+        return self._announce(moved, "PENDING_PAYMENT", state, event)
+
+    def _announce(self, order: rows.Order, before: str, after: str, event: str) -> UUID:
+        event_id = name(after, order.request_id)
+        self.evidence.transitions.append(rows.Transition(order.id, before, after, event_id, self._tick()))
+        self.evidence.orders_said.append(
+            rows.OrderSaid(
+                self._append(ORDERS), self._tick(), event_id, event, order.id, order.request_id, order.user_id
+            )
+        )
+        for channel in CHANNELS:
+            self.evidence.deliveries.append(rows.Delivery(event_id, channel, order.user_id, "done", 1, self._tick()))
+            self.evidence.sink.append(rows.SinkLine(self._tick(), "effect", event_id, channel, order.user_id))
+        return event_id
+
+    def _say_decision(self, event: UUID, request: UUID, user: str, decision: str) -> None:
+        said = rows.DecisionSaid(self._append(DECISIONS), self._tick(), event, request, user, decision, 1)
+        self.evidence.decisions_said.append(said)
+
+    def _post(self, kind: str, debit: str, credit: str, cause: UUID, request: UUID) -> None:
+        self.version += 1
+        setattr(self, debit, getattr(self, debit) - 1)
+        setattr(self, credit, getattr(self, credit) + 1)
+        entry = rows.Entry(STOCK, self.version, debit, credit, 1, kind, cause, request, self._tick())
+        self.evidence.ledger.append(entry)
+
+    def _settle(self, event: UUID, kind: str, request: UUID) -> None:
+        self.evidence.settled.append(rows.Settled(event, kind, request, kind != "OrderPlaced"))
+
+    def _end_hold(self, request: UUID, state: str) -> None:
+        held = next(hold for hold in self.evidence.holds if hold.request_id == request)
+        self.evidence.holds[self.evidence.holds.index(held)] = held._replace(state=state)
+
+    def _show(self, request: UUID, user: str, state: str) -> None:
+        others = [outcome for outcome in self.evidence.outcomes if outcome.request_id != request]
+        self.evidence.outcomes[:] = [*others, rows.Outcome(request, user, state, None)]
+
+    def end(self) -> Evidence:
+        """The books are closed: rows as they stand, logs as they end, everybody has read everything."""
+        found = self.evidence
+        found.sales.append(rows.Sale(SALE, "open", OPENS_MS, CLOSES_MS))
+        found.stocks.append(
+            rows.Stock(STOCK, SALE, SKU, UNITS, self.available, self.reserved, self.sold, self.version, 1)
+        )
+        granted = {hold.request_id: hold.quantity for hold in found.holds if hold.is_active}
+        found.gates.append(rows.Gate(STOCK, self.available, granted))
+        for topic, end in self.ends.items():
+            found.logs.append(rows.Log(topic, 0, 0, end, end))
+            for group in READERS[topic]:
+                found.offsets.append(rows.GroupOffset(group, topic, 0, end))
+                found.committed.append(rows.GroupOffset(group, topic, 0, end))
+        sources = {letter: Source(letter, {"rows": 1}) for letter in "CKRLOPNGF"} | {"S": Source("S", {})}
+        # A copy without the indexes that were made on the way.
+        fields = {key: value for key, value in vars(found).items() if key in Evidence.__dataclass_fields__}
+        return Evidence(**{**fields, "sources": sources, "crowd_sales": frozenset({SALE})})
+
+
+def good_run() -> Evidence:
+    run = Run()
+    anna, bert, carl = run.asks("anna"), run.asks("bert"), run.asks("carl")
+    for request in (anna, bert, carl):
+        run.decide(request, "RESERVED")
+    run.again(anna)
+    dora = run.asks("dora")
+    run.sees(dora, "QUEUED")
+    run.decide(dora, "SOLD_OUT")
+    second = run.asks("anna", "second")
+    run.decide(second, "DUPLICATE")
+    run.sees(anna, "AWAITING_PAYMENT")
+    run.pays(anna)
+    run.pays(bert)
+    run.cancels(carl)
+    for request, state in ((anna, "PAID"), (carl, "CANCELLED"), (dora, "SOLD_OUT"), (second, "DUPLICATE")):
+        run.sees(request, state)
+    return run.end()
