@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -34,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _wrong(f"no row begins with {' or '.join(options.rows)}; see --list")
     repeat = options.repeat or (1 if options.quick else 3)
     seconds = options.seconds or (1.0 if options.quick else 2.0)
+    minutes = options.minutes or (2.0 if options.quick else 12.0)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever ends this run ends its brokers too
     with tempfile.TemporaryDirectory(prefix="broker-bench-", dir=options.data, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         if shutil.disk_usage(folder).free < LEAST_FREE_GB * 1e9:
@@ -41,54 +45,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
         peers, notes = present(folder)
         for note in notes:
             console.print(f"[yellow]{note}[/]", highlight=False)
-        steps = Progress(
-            TextColumn("{task.description:<62}"),
-            BarColumn(20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-        )
+        about = _about(peers)
         began = time.monotonic()
-        with steps:
+        with _progress(console) as steps:
             task = steps.add_task("", total=len(loads) + 4)
             bench = Bench(peers, folder, repeat, seconds, lambda text: steps.update(task, description=text))
-            try:
-                _measure(bench, loads, lambda: steps.advance(task))
-            except (JobFault, PeerFault) as fault:
-                return _wrong(str(fault))
-            except KeyboardInterrupt:
-                return _wrong("interrupted")
-            finally:
-                bench.stop()
-    results = [bench.rows[key] for key in sorted(bench.rows, key=_order)]
+            failure = _measure(bench, loads, began + 60 * minutes, notes, lambda: steps.advance(task))
+    took = (time.monotonic() - began) / 60
+    about["run"] = f"{time.strftime('%Y-%m-%d')}, {repeat} repetitions of {seconds:g} s, took {took:.1f} min"
+    about["load average"] += f" before, {os.getloadavg()[0]:.1f} at the end"
     for limit in (rows.COPY_IN, rows.COPY_OUT):
-        reached = bench.rows[limit.key].middle(report.MACHINE)
-        notes.append(f"{limit.title}: {report.number(reached)} {limit.unit}")
+        if limit.key in bench.rows:
+            notes.append(f"{limit.title}: {report.number(bench.rows[limit.key].middle(report.MACHINE))} {limit.unit}")
     if bench.half_load:
         notes.append(f"half load: {bench.half_load:,.0f} records of 1 KB a second")
+    results = [bench.rows[key] for key in sorted(bench.rows, key=_order)]
     shown = [measured for measured in results if report.OURS in measured.values]
     _show(console, shown)
-    about = _about(peers, repeat, seconds, time.monotonic() - began)
+    for line in (*(f"{name}: {value}" for name, value in about.items()), *notes):
+        console.print(line, highlight=False)
     _write(options, results, shown, about, notes)
-    for name, value in about.items():
-        console.print(f"{name}: {value}", highlight=False)
-    for note in notes:
-        console.print(note, highlight=False)
-    return 0
+    return _wrong(failure) if failure else 0
 
 
-def _measure(bench: Bench, loads: Sequence[rows.Load], advance: Callable[[], None]) -> None:
-    bench.start()
-    advance()
-    bench.warm_up()
-    advance()
-    for load in loads:
-        bench.run(load)
+def _measure(
+    bench: Bench, loads: Sequence[rows.Load], deadline: float, notes: list[str], advance: Callable[[], None]
+) -> str:
+    """Empty, or why it ended early; what has been measured until then counts."""
+    try:
+        bench.start()
         advance()
-    bench.finish()
-    advance()
-    bench.limits()
-    advance()
+        bench.warm_up()
+        advance()
+        for load in loads:
+            if time.monotonic() < deadline:
+                bench.run(load)
+            else:
+                notes.append(f"left out, the time was over: {load.figures[0].title}")
+            advance()
+        bench.finish()
+        advance()
+        bench.limits()
+        advance()
+    except (JobFault, PeerFault) as fault:
+        notes.append("the run failed before its end")
+        return str(fault)
+    except KeyboardInterrupt:
+        notes.append("the run was interrupted")
+        return "interrupted"
+    finally:
+        bench.stop()
+    return ""
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<62}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
 
 
 def _order(key: str) -> int:
@@ -105,14 +118,15 @@ def _show(console: Console, results: Sequence[report.Measured]) -> None:
     console.print(table)
 
 
-def _about(peers: Sequence[Peer], repeat: int, seconds: float, took: float) -> dict[str, str]:
+def _about(peers: Sequence[Peer]) -> dict[str, str]:
+    """Taken before the run: the tree may change meanwhile."""
     hardware = processes.hardware()
     return {
         "commit": processes.commit(),
         "hardware": f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory']}, {hardware['system']}",
         "python": hardware["python"],
         "peers": ", ".join(f"{peer.name} {peer.version}" for peer in peers[1:]) or "none",
-        "run": f"{time.strftime('%Y-%m-%d')}, {repeat} repetitions of {seconds:g} s, took {took / 60:.1f} min",
+        "load average": f"{os.getloadavg()[0]:.1f}",
     }
 
 
@@ -145,6 +159,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--repeat", type=_positive, metavar="N", help="repetitions (3; 1 with --quick)")
     parser.add_argument("--seconds", type=float, metavar="S", help="length of one measurement (2; 1 with --quick)")
+    parser.add_argument("--minutes", type=float, metavar="M", help="begin no further row after (12; 2 with --quick)")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where the brokers keep their data (a temporary folder)"
     )

@@ -89,6 +89,7 @@ class Bench:
                     self._job(job, peer, topic, spec)
 
     def finish(self) -> None:
+        """What is known only after all loads."""
         for peer in self.peers:
             self._row(LOADED_MEMORY).add(peer.name, resident_mb(peer.pid))
 

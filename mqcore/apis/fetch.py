@@ -78,7 +78,10 @@ class _Reading:
                 else:
                     assert isinstance(found, Partition)
                     self.partitions.append(found)
-                    left -= size_of((result.records,))
+                    size = size_of((result.records,))
+                    left -= size
+                    if size and want.fetch_offset < found.log.segments.active.base_offset:
+                        at_once = True  # it read to the end of a sealed segment: no wait makes that more
                 results.append(result)
             self.topics.append((name, topic_id, results))
         return at_once or most - left >= request.min_bytes

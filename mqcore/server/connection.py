@@ -24,7 +24,7 @@ from mqcore.wire.frames import BadFrame
 
 log = logging.getLogger(__name__)
 
-WRITE_HIGH_WATER = 256 * 1024
+WRITE_HIGH_WATER = 1024 * 1024
 MOST_WAITING_BYTES = 1024 * 1024
 MOST_PIECES = 64
 JOINED = 16 * 1024  # up to here one copy is cheaper than a list of buffers

@@ -1,6 +1,7 @@
 """Store: what a connection has still to send, in order and in large writes; slices of logs are read part by part.
 
-Own rule: a slice is read when it is about to be written, never more than `READ_PIECE` of it.
+Own rule: a slice is read when it is about to be written, never more than `READ_PIECE` of it; what stands around it is
+written with it, for its client waits for the last byte.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from mqcore.wire.batches import Buffer
 from mqcore.wire.hot import BUFFERS, Piece, SliceLike
 
 READ_PIECE = 1024 * 1024
+SMALL = 16 * 1024
 
 
 class Outgoing:
@@ -36,13 +38,17 @@ class Outgoing:
         pieces = self._pieces
         parts: list[Buffer] = []
         size = 0
-        while pieces and size < READ_PIECE:
+        while pieces:
             piece = pieces[0]
             if isinstance(piece, BUFFERS):
                 pieces.popleft()
                 part: Buffer = piece
-            else:
+            elif size < SMALL:
+                part = self._read(piece, READ_PIECE)
+            elif size < READ_PIECE:
                 part = self._read(piece, READ_PIECE - size)
+            else:
+                break
             size += len(part)
             parts.append(part)
         return parts, size

@@ -66,6 +66,18 @@ def test_it_sleeps_on_while_there_is_less_than_it_wants() -> None:
         assert len(call.answers) == answered
 
 
+def test_it_does_not_wait_for_more_behind_the_end_of_a_sealed_segment() -> None:
+    counter = Counter()
+    append(counter, ORDERS)
+    counter.stages[ORDERS].partition.log.roll(0)
+    append(counter, ORDERS)
+    sealed, _ = ask(counter, fetch_request((ORDERS, 0), min_bytes=10_000))
+    ((error, size),) = parts(sealed)
+    assert error == "NONE" and size > 0
+    active, _ = ask(counter, fetch_request((ORDERS, 1), min_bytes=10_000))
+    assert active is LATER
+
+
 def test_its_time_is_up_with_whatever_there_is() -> None:
     counter = Counter()
     _, call = ask(counter, fetch_request((ORDERS, 0), min_bytes=10_000, max_wait_ms=500))

@@ -249,14 +249,16 @@ def test_slices_of_logs_are_read_piece_by_piece_as_the_socket_takes_them() -> No
     stage.desk.pieces[b"fetch"] = cast(list[Piece], [b"head", piece, b"tail"])
     transport.room = 1
     feed(connection, frame(ECHO, b"fetch", 1))
-    assert len(transport.written) <= READ_PIECE  # one piece leaves with the head, and nothing more is read
+    assert (
+        len(transport.written) <= READ_PIECE + len(b"head") + 8
+    )  # one piece leaves with the head, and nothing more is read
     rounds = 0
     while not answers(transport.written):
         transport.room = READ_PIECE
         on_a_loop(connection.resume_writing)
         rounds += 1
     assert answers(transport.written) == [(1, b"head" + content + b"tail")]
-    assert piece.largest_read <= READ_PIECE and rounds >= len(content) // READ_PIECE
+    assert piece.largest_read <= READ_PIECE and rounds >= len(content) // READ_PIECE - 1
 
 
 def test_answers_of_one_turn_leave_in_one_write() -> None:
