@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from seckill.consistency import manifest, show, timeline
+from seckill.consistency import junit, manifest, show, timeline
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import judge
 from seckill.consistency.manifest import BadManifest
@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         "--patience", type=float, default=60.0, metavar="SECONDS", help="so long it waits until all is worked off"
     )
     parser.add_argument("--json", metavar="FILE", help="write it as JSON, too; - for standard output instead")
+    parser.add_argument(
+        "--junit", metavar="FILE", type=Path, help="write it as JUnit's XML, too, as CI systems read it"
+    )
     parser.set_defaults(run=_report)
     words = parser.add_subparsers(dest="sub", metavar="WORD")
     trace = words.add_parser("trace", help="the whole story of a request, an order or a user")
@@ -78,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(chosen: argparse.Namespace, evidence: Evidence) -> int:
     judged = judge(evidence)
+    if chosen.junit:
+        chosen.junit.write_bytes(junit.written(judged))
     if chosen.json == "-":
         print(json.dumps(show.as_json(evidence, judged), indent=1, default=str))
     else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
-from seckill.consistency import command, show, timeline
+from seckill.consistency import command, junit, show, timeline
 from seckill.consistency.invariants.judging import judge
 from seckill.consistency.selftest.spoiling import CORRUPTIONS
 from seckill.consistency.verdicts import TOOL_FAILED, Subject, Verdict
@@ -88,6 +90,19 @@ def test_json_of_a_violation_has_its_timeline() -> None:
     failed = [each for each in said["invariants"] if each["verdict"] == "FAIL"]
     assert failed
     assert any(each["timeline"] for each in failed)
+
+
+def test_junit_counts_what_failed_what_proved_nothing_and_what_did_not_run() -> None:
+    spoilt = next(each for each in CORRUPTIONS if each.what == "a worker's log was cut off").spoil(good_run())
+    double = replace(spoilt, decided=[*spoilt.decided, spoilt.decided[0]])
+    suite = ElementTree.fromstring(junit.written(judge(double)))
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "24",
+        "failures": "1",
+        "errors": "5",
+        "skipped": "1",
+    }
+    assert len(suite.findall("testcase/failure")) == 1
 
 
 @pytest.mark.parametrize("words", [["--nonsense"], ["trace"], ["nonsense"], ["--patience", "long"]])
