@@ -49,7 +49,7 @@ class Chosen(Partitioner):  # type: ignore[misc]  # untyped there
 def by_murmur2(key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
     """As every Kafka client does it by default: the same key lands in the same place for all of them."""
     assert key is not None
-    return all_partitions[(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
+    return all_partitions[int(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
 
 
 class RoundRobin:
@@ -157,4 +157,4 @@ def slot_of(key: bytes) -> int:
 
 def _hash(content: bytes) -> int:
     """Of 32 bits, well mixed; the same on every machine."""
-    return ((zlib.crc32(content) ^ 0xA5A5A5A5) * 0x9E3779B1 & 0xFFFFFFFF) ^ (murmur2(content) & 0xFFFFFFFF)
+    return ((zlib.crc32(content) ^ 0xA5A5A5A5) * 0x9E3779B1 & 0xFFFFFFFF) ^ int(murmur2(content) & 0xFFFFFFFF)
