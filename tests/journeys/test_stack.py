@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from kafka import KafkaProducer
 
 from tests.journeys.stack import Stack
 
@@ -90,6 +91,30 @@ def test_operators_words_find_the_stack_by_its_folder(stack: Stack) -> None:
     assert stack.say("letters", "list").strip() == "no dead letters"
     lag = json.loads(stack.say("lag", "--json"))
     assert isinstance(lag["groups"], list)
+
+
+def test_poison_becomes_a_dead_letter_that_an_operator_finds_tries_and_discards(stack: Stack) -> None:
+    stack.say("scale", "notify.sms", "1")
+    producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{stack.ports['broker']}", acks="all")
+    producer.send("order.events", key=b"buyer", value=b"\xff no message of ours").get(10)
+    producer.close()
+    stack.wait_until(lambda: listed(stack), "the dead letter")
+    [letter] = listed(stack)
+    assert (letter["group"], letter["state"]) == ("notify.sms", "open")
+    assert "no envelope" in letter["reason"]
+    assert "no message of ours" in stack.say("letters", "show", str(letter["id"]))
+    assert "would be discarded" in stack.say("letters", "discard", str(letter["id"]))
+    assert len(listed(stack)) == 1, "nothing happens without --yes"
+    stack.say("letters", "discard", str(letter["id"]), "--yes", "--because", "noise")
+    assert listed(stack) == []
+    [[state, note]] = stack.query("SELECT state, note FROM streams_dead_letter")
+    assert (state, note) == ("discarded", "noise")
+    stack.say("scale", "notify.sms", "0")
+
+
+def listed(stack: Stack) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(stack.say("letters", "list", "--json"))
+    return rows
 
 
 # ── the start ────────────────────────────────────────────────────────────────────────────────────
