@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--junit", metavar="FILE", type=Path, help="write it as JUnit's XML, too, as CI systems read it"
     )
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write it as one page with pictures, too")
     parser.set_defaults(run=_report)
     words = parser.add_subparsers(dest="sub", metavar="WORD")
     trace = words.add_parser("trace", help="the whole story of a request, an order or a user")
@@ -85,6 +86,10 @@ def _report(chosen: argparse.Namespace, evidence: Evidence) -> int:
     judged = judge(evidence)
     if chosen.junit:
         chosen.junit.write_bytes(junit.written(judged))
+    if chosen.html:
+        from seckill.consistency.page import document
+
+        chosen.html.write_text(document.written(evidence, judged), encoding="utf-8")
     if chosen.json == "-":
         print(json.dumps(show.as_json(evidence, judged), indent=1, default=str))
     else:

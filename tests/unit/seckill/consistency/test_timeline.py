@@ -12,7 +12,7 @@ from rich.console import Console
 
 from seckill.consistency import command, junit, show, timeline
 from seckill.consistency.invariants.judging import judge
-from seckill.consistency.selftest.spoiling import CORRUPTIONS
+from seckill.consistency.selftest.running import CORRUPTIONS
 from seckill.consistency.verdicts import TOOL_FAILED, Subject, Verdict
 from tests.unit.seckill.consistency.good_run import good_run, name
 
