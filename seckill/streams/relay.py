@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import psycopg
 from django.db import Error as DatabaseError
 from django.db import connection
 from kafka import KafkaProducer
@@ -55,7 +56,7 @@ class Relay:
         while not self._stopping.is_set():
             try:
                 self._lead()
-            except (DatabaseError, KafkaError) as fault:
+            except (DatabaseError, psycopg.Error, KafkaError) as fault:  # psycopg's own from the wait for a notice
                 log.warning("relay pauses", extra={"writer": self._writers[0], "reason": str(fault)})
                 self._close()
                 connection.close()  # and the lock with it
