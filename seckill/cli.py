@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from seckill import operating
 
 GROUPS = {
     "inventory": "inventory.handlers:PurchaseRequests",
@@ -69,6 +72,14 @@ def _parser() -> argparse.ArgumentParser:
             "--data", type=Path, default=DATA, help=f"folder of the stack (default: {DATA})"
         )
 
+    operating.add_words(words, sorted(GROUPS), DATA)
+    words.choices["lag"].set_defaults(run=_lag)
+    words.choices["letters"].set_defaults(run=_letters)
+    manage = words.add_parser("manage", help="a command of Django's (migrate, sale, shell, …) on a stack's servers")
+    manage.add_argument("--data", type=Path, default=DATA)
+    manage.add_argument("words", nargs=argparse.REMAINDER)
+    manage.set_defaults(run=_manage)
+
     consume = words.add_parser("consume", help="run one consumer of a group, in the foreground")
     consume.add_argument("group", choices=sorted(GROUPS))
     consume.set_defaults(run=_consume)
@@ -119,8 +130,10 @@ def _pairs(texts: Sequence[str]) -> dict[str, int]:
 # ── processes of the stack ───────────────────────────────────────────────────────────────────────
 
 
-def _django() -> str:
-    """Set Django up; the address of the broker."""
+def _django(data: Path | None = None) -> str:
+    """Set Django up, for the stack in this folder if there is one; the address of the broker."""
+    if data is not None:
+        _adopt(data)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
     import django
     from django.conf import settings
@@ -130,6 +143,14 @@ def _django() -> str:
     logs.to_stderr()
     django.setup()
     return str(settings.ENVIRONMENT.kafka_bootstrap_servers)
+
+
+def _adopt(data: Path) -> None:
+    """Take the addresses of the stack in this folder, except where the environment names others."""
+    path = data / "run" / "environment.json"
+    if path.exists():
+        for name, value in json.loads(path.read_text()).items():
+            os.environ.setdefault(name, value)
 
 
 def _named(path: str) -> Any:
@@ -166,6 +187,24 @@ def _relay(chosen: argparse.Namespace) -> int:
 def _sweep(chosen: argparse.Namespace) -> int:
     _django()
     return _until_told(_named(SWEEPS[chosen.service])())
+
+
+def _lag(chosen: argparse.Namespace) -> int:
+    return operating.lag(chosen, _django(chosen.data))
+
+
+def _letters(chosen: argparse.Namespace) -> int:
+    _django(chosen.data)
+    return operating.letters(chosen, lambda group: _named(GROUPS[group])())
+
+
+def _manage(chosen: argparse.Namespace) -> int:
+    _adopt(chosen.data)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(["seckill manage", *chosen.words])
+    return 0
 
 
 def _topics(chosen: argparse.Namespace) -> int:

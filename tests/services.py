@@ -100,7 +100,7 @@ def django_db_keepdb() -> bool:
 def django_db_modify_db_settings(services: Services) -> None:
     from django.conf import settings
 
-    address = {
+    address: dict[str, Any] = {
         "HOST": "127.0.0.1",
         "PORT": services.postgres_port,
         "USER": "seckill",

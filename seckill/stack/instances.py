@@ -11,6 +11,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -116,27 +118,39 @@ class Instance:
 
 
 def end_leftovers(run: Path) -> list[str]:
-    """Kill what a stack that did not end well has left running in this folder; their names."""
-    ended = []
-    for path in sorted(run.glob("*.pid")):
-        with open(path, "a+") as held:
-            if _end(held):
-                ended.append(path.stem)
-    return ended
+    """End what a stack that did not end well has left running in this folder; their names."""
+    with ExitStack() as open_files:
+        held = [open_files.enter_context(open(path, "a+")) for path in sorted(run.glob("*.pid"))]
+        left = [file for file in held if not _is_free(file)]
+        for file in left:
+            _signal(file, signal.SIGINT)  # a Postgres that is killed leaves a lock, which names its zombie
+        _wait(left)
+        for file in left:
+            _end(file)
+        return [Path(file.name).stem for file in left]
 
 
-def _end(held: IO[str]) -> bool:
-    """Kill the group of processes that holds this file; False if nobody does."""
-    if _is_free(held):
-        return False
+def _end(held: IO[str]) -> None:
+    """Kill the processes that hold this file, if there are any."""
+    if not _is_free(held):
+        _signal(held, signal.SIGKILL)
+        _wait([held])
+
+
+def _signal(held: IO[str], number: signal.Signals) -> None:
     held.seek(0)
     pid = int(held.read() or 0)
     if pid > 1:
-        os.killpg(pid, signal.SIGKILL)
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:
+            pass  # gone meanwhile
+
+
+def _wait(held: Sequence[IO[str]]) -> None:
     deadline = time.monotonic() + END_S
-    while not _is_free(held) and time.monotonic() < deadline:
+    while not all(map(_is_free, held)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return True
 
 
 def _is_free(held: IO[str]) -> bool:

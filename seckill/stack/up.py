@@ -31,7 +31,9 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
         print(f"seckill: --port knows {known}", file=sys.stderr)
         return 2
     try:
-        supervisor = Supervisor(layout, scale, lambda text: console.print(text, highlight=False))
+        supervisor = Supervisor(
+            layout, scale, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
+        )
     except StackFault as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         return 2
@@ -39,7 +41,8 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
         signal.signal(number, lambda *_: supervisor.request_stop())
     try:
         supervisor.start()
-        console.print(f"up: http://127.0.0.1:{layout.ports.gateway}/api/v1/sales · data and logs in {layout.folder}")
+        where = f"http://127.0.0.1:{layout.ports.gateway}/api/v1/sales"
+        console.print(f"up: {where} · data and logs in {layout.folder}", markup=False, soft_wrap=True)
         _watch(supervisor, console)
     except (StackFault, NoServer, OSError) as fault:
         print(f"seckill: {fault}", file=sys.stderr)

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 MOST_RECORDS = 500
 POLL_MS = 200
 SESSION_MS = 10_000
+METADATA_MS = 5_000
+"""A leader that joined before it knew the topics assigns nothing, and looks again only when it hears of them."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
 
@@ -69,6 +71,7 @@ class Loop:
             fetch_max_wait_ms=POLL_MS,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 10,
+            metadata_max_age_ms=METADATA_MS,
         )
         try:
             self._consumer.subscribe([topic.name for topic in self._handler.topics], listener=_Listener(self))

@@ -89,11 +89,11 @@ def position(claim: Claim) -> int | None:
     return None if row is None else int(row[0])
 
 
-def _mine(claim: Claim) -> list[object]:
+def _mine(claim: Claim) -> list[str | int]:
     return [claim.group, claim.cluster_id, claim.topic_id, claim.partition, claim.epoch]
 
 
-def _update(statement: str, parameters: list[object], claim: Claim, start: int) -> None:
+def _update(statement: str, parameters: list[str | int], claim: Claim, start: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         if cursor.rowcount != 1:

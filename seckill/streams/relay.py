@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import psycopg
 from django.db import Error as DatabaseError
 from django.db import connection
 from kafka import KafkaProducer
@@ -33,6 +34,7 @@ MOST_ROWS = 2000
 IDLE_S = 1.0
 PAUSE_S = 0.5
 LOOK_UP_S = 0.5
+MOST_BATCH = 256 * 1024
 NEVER_MS = 2**31 - 1
 
 _NEXT = "SELECT id, topic, key, value, headers FROM streams_outbox WHERE writer = %s ORDER BY id LIMIT %s"
@@ -54,7 +56,7 @@ class Relay:
         while not self._stopping.is_set():
             try:
                 self._lead()
-            except (DatabaseError, KafkaError) as fault:
+            except (DatabaseError, psycopg.Error, KafkaError) as fault:  # psycopg's own from the wait for a notice
                 log.warning("relay pauses", extra={"writer": self._writers[0], "reason": str(fault)})
                 self._close()
                 connection.close()  # and the lock with it
@@ -96,16 +98,21 @@ class Relay:
 
     def _acknowledged(self, sent: Sequence[Any]) -> bool:
         """True when all are; False if we were stopped before; `KafkaError` if one never will be."""
+        while not self._is_flushed():
+            if self._stopping.is_set():
+                return False
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")  # is the lock still ours?
         for future in sent:
-            while not future.is_done:
-                if self._stopping.is_set():
-                    return False
-                try:
-                    future.get(timeout=LOOK_UP_S)
-                except KafkaTimeoutError:
-                    connection.cursor().execute("SELECT 1")  # is the lock still ours?
             if future.failed():
                 raise future.exception
+        return True
+
+    def _is_flushed(self) -> bool:
+        try:
+            self._connected().flush(timeout=LOOK_UP_S)
+        except KafkaTimeoutError:
+            return False
         return True
 
     def _connected(self) -> KafkaProducer:
@@ -115,7 +122,8 @@ class Relay:
                 client_id=f"relay.{self._writers[0]}",
                 acks="all",
                 enable_idempotence=True,
-                linger_ms=0,
+                linger_ms=20,  # until the lot is whole, that is: then it is flushed
+                batch_size=MOST_BATCH,
                 delivery_timeout_ms=NEVER_MS,
                 compression_type=None,
             )

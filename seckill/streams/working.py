@@ -65,7 +65,7 @@ class Worker:
 
     def _settle(self, claim: Claim, records: Sequence[Any], start: int) -> int:
         """One transaction; where a record is at fault for good, halves, down to the one that is."""
-        end = records[-1].offset + 1
+        end: int = records[-1].offset + 1
         offsets.begin(claim, start, end)
         try:
             self._attempt(claim, records, start, end)

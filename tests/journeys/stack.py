@@ -23,10 +23,13 @@ ROOT = Path(__file__).parents[2]
 
 
 class Stack:
-    def __init__(self, folder: Path, *more: str, prefix: Sequence[str] = (), cwd: Path | None = None) -> None:
-        """`more` are words for `seckill up`; `prefix` is a command to run it under."""
+    def __init__(
+        self, folder: Path, *more: str, prefix: Sequence[str] = (), cwd: Path | None = None, faults: str = ""
+    ) -> None:
+        """`more` are words for `seckill up`; `prefix` is a command to run it under; `faults` are fault points."""
         self.folder = folder
         self._more, self._prefix, self._cwd = more, prefix, cwd
+        self._environment = environment() | ({"SECKILL_FAULT": faults} if faults else {})
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._output = folder / "up.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -41,7 +44,12 @@ class Stack:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                self.command(), stdout=output, stderr=output, start_new_session=True, cwd=self._cwd, env=environment()
+                self.command(),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd=self._cwd,
+                env=self._environment,
             )
         self.wait_until(lambda: "up: http" in self.told(), "the stack to be up")
 

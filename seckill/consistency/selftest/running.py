@@ -14,7 +14,7 @@ from seckill.consistency.selftest import books, queues, world
 from seckill.consistency.selftest.spoiling import CORRUPTIONS, Corruption, NoMaterial
 from seckill.consistency.verdicts import EXIT_CODES, Verdict, overall
 
-__all__ = ["books", "queues", "world"]  # imported to be registered
+__all__ = ["CORRUPTIONS", "books", "queues", "world"]  # the latter are imported to be registered
 
 
 class Trial(NamedTuple):

@@ -11,7 +11,8 @@ from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants import judging
 from seckill.consistency.invariants.judging import INVARIANTS, judge
 from seckill.consistency.selftest import running
-from seckill.consistency.selftest.spoiling import CORRUPTIONS, Corruption
+from seckill.consistency.selftest.running import CORRUPTIONS
+from seckill.consistency.selftest.spoiling import Corruption
 from seckill.consistency.verdicts import Found, Invariant, Verdict, overall
 from tests.unit.seckill.consistency.good_run import good_run
 

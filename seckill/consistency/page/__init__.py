@@ -1,0 +1,1 @@
+"""The report as one HTML file: opens from disk, needs no network, prints well."""

@@ -1,0 +1,122 @@
+"""A rush over every process, and the report on it: PASS when it is earned, and when it is not, not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.journeys.stack import Stack
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+UNITS, BUYERS = 20, 80
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that has had a rush, with processes killed in the middle of it."""
+    stack = Stack(tmp_path_factory.mktemp("stack"))
+    stack.start()
+    sale = stack.create_sale(UNITS)
+    url = f"http://127.0.0.1:{stack.ports['gateway']}"
+    command = [sys.executable, "-m", "loadtest.rush", "--url", url, "--sale", str(sale), "--buyers", str(BUYERS)]
+    command += ["--over", "6", "--cancel", "0.3", "--pay", "0.6", "--greedy", "0.4", "--log", str(log_of(stack))]
+    crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    for name in ("inventory.1", "orders.1", "relay.inventory"):
+        stack.say("kill", name)
+    told, _ = crowd.communicate(timeout=150)
+    assert crowd.returncode == 0, told
+    yield stack
+    assert stack.stop() == 0
+
+
+def log_of(stack: Stack) -> Path:
+    return stack.folder / "evidence" / "rush.jsonl"
+
+
+def report(stack: Stack, *words: str) -> tuple[int, str]:
+    """`seckill report` as a user types it: the folder alone says where everything is."""
+    command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(stack.folder), *words]
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
+    done = subprocess.run(command, capture_output=True, text=True, env=bare, timeout=150)
+    return done.returncode, done.stdout + done.stderr
+
+
+def judged(stack: Stack, *words: str) -> tuple[int, dict[str, Any]]:
+    path = stack.folder / "report.json"
+    code, told = report(stack, "--json", str(path), *words)
+    assert path.exists(), told
+    said: dict[str, Any] = json.loads(path.read_text())
+    path.unlink()
+    return code, said
+
+
+def verdicts(said: dict[str, Any], *wanted: str) -> set[str]:
+    return {each["name"] for each in said["invariants"] if each["verdict"] in wanted}
+
+
+def test_the_books_of_a_rush_with_crashes_agree(stack: Stack) -> None:
+    code, said = judged(stack)
+    assert (code, said["verdict"]) == (0, "PASS"), [
+        (each["name"], each["reasons"], each["examples"][:2])
+        for each in said["invariants"]
+        if each["verdict"] not in ("PASS", "NOT RUN")
+    ]
+    assert verdicts(said, "NOT RUN") == {"I22"}
+
+
+def test_every_corruption_of_this_run_is_found(stack: Stack) -> None:
+    code, told = report(stack, "selftest")
+    assert code == 0, told
+    assert " 0 slipped through, 0 not possible" in told
+
+
+def test_one_buyers_story_can_be_told(stack: Stack) -> None:
+    [[user, order]] = stack.query("SELECT user_id, id::text FROM orders_order WHERE state = 'PAID' LIMIT 1")
+    for subject in (user, order):
+        code, told = report(stack, "trace", subject)
+        assert code == 0
+        assert "PENDING_PAYMENT → PAID" in told
+        assert "provider" in told
+    assert report(stack, "trace", "nobody")[0] == 3
+
+
+def test_units_added_by_hand_are_found(stack: Stack) -> None:
+    change(stack, "UPDATE inventory_stock SET available = available + 50")
+    try:
+        code, said = judged(stack)
+        assert code == 1
+        assert "I2" in verdicts(said, "FAIL")
+    finally:
+        change(stack, "UPDATE inventory_stock SET available = available - 50")
+
+
+def test_a_log_that_was_cut_off_proves_nothing(stack: Stack) -> None:
+    whole = log_of(stack).read_bytes()
+    log_of(stack).write_bytes(whole[: len(whole) // 2])
+    try:
+        code, said = judged(stack)
+        assert code == 2
+        assert verdicts(said, "FAIL") == set()
+        assert {"I7", "I8", "I24"} <= verdicts(said, "UNKNOWN")
+    finally:
+        log_of(stack).write_bytes(whole)
+
+
+def test_without_a_manifest_nothing_was_declared(stack: Stack) -> None:
+    code, said = judged(stack, "--evidence", str(stack.folder / "nowhere"))
+    assert code == 2
+    assert {"I7", "I22"} <= verdicts(said, "UNKNOWN")
+
+
+def change(stack: Stack, statement: str) -> None:
+    with psycopg.connect(stack.database) as connection:
+        connection.execute(statement)

@@ -1,0 +1,138 @@
+"""Files as evidence: read whole, or it is said what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from loadtest.rush.log import ClientLog, declare
+from loadtest.sandbox.serving import Log
+from seckill.consistency import manifest
+from seckill.consistency.manifest import BadManifest
+from seckill.consistency.sources import files
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """What the crowd of loadtest/ writes: the two know each other by this format alone."""
+    path = tmp_path / "rush.jsonl"
+    request = str(uuid4())
+    written = ClientLog(path, url="http://x", sale=7, buyers=1, seed=1)
+    written.write(
+        "purchase", took_ms=3, user="anna", key="k", sale=7, quantity=1, status=202, request_id=request, partition=2,
+        offset=5,
+    )  # fmt: skip
+    written.write("purchase", took_ms=3, user="anna", key="l", sale=7, quantity=1, status=0, problem="TimeoutError")
+    written.write("poll", took_ms=1, user="anna", request_id=request, status=200, state="QUEUED")
+    written.close()
+    return path
+
+
+def test_a_whole_log_of_the_crowd_is_read_whole(log: Path) -> None:
+    found = files.crowd([log])
+    assert found.faults == []
+    assert found.sales == {7}
+    assert [(attempt.status, attempt.partition, attempt.offset) for attempt in found.attempts] == [
+        (202, 2, 5),
+        (0, None, None),
+    ]
+    assert [sight.state for sight in found.sights] == ["QUEUED"]
+
+
+def test_a_log_without_its_closing_line_was_cut_off(log: Path) -> None:
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    found = files.crowd([log])
+    assert found.faults == ["rush.jsonl: cut off, it has no closing line"]
+    assert len(found.attempts) == 2
+
+
+def test_a_log_cut_off_in_the_middle_of_a_line_keeps_its_whole_lines(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:-200])
+    found = files.crowd([log])
+    assert found.faults == ["rush.jsonl: cut off, it has no closing line"]
+    assert found.attempts
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"status":202', b'"status":503'), (b'"QUEUED"', b'"queued"')], ids=["status", "state"]
+)
+def test_a_log_that_was_written_over_does_not_have_its_checksum(log: Path, old: bytes, new: bytes) -> None:
+    log.write_bytes(log.read_bytes().replace(old, new))
+    assert files.crowd([log]).faults == ["rush.jsonl: its closing count or checksum is not that of its lines"]
+
+
+def test_a_line_taken_out_is_missed(log: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], *lines[2:]]))
+    assert files.crowd([log]).faults
+
+
+def test_a_log_that_is_empty_or_gone_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    faults = files.crowd([tmp_path / "empty.jsonl", tmp_path / "gone.jsonl"]).faults
+    assert len(faults) == 2
+
+
+def test_the_crowd_never_writes_over_evidence(log: Path) -> None:
+    with pytest.raises(FileExistsError):
+        ClientLog(log)
+
+
+def test_the_outside_worlds_logs_are_read_as_it_writes_them(tmp_path: Path) -> None:
+    payment, event = uuid4(), uuid4()
+    logs = Log(tmp_path / "provider.jsonl"), Log(tmp_path / "sinks.jsonl")
+    logs[0].write("captured", payment=str(payment), amount=100)
+    logs[1].write("effect", channel="sms", key=f"{event}:sms", user="anna", text="x")
+    for log in logs:
+        log._file.close()
+    lines, faults = files.provider(tmp_path / "provider.jsonl")
+    assert [(line.what, line.payment_id, line.amount) for line in lines] == [("captured", payment, 100)]
+    told, more = files.sink(tmp_path / "sinks.jsonl")
+    assert [(line.what, line.event_id, line.channel, line.user_id) for line in told] == [
+        ("effect", event, "sms", "anna")
+    ]
+    assert faults == more == []
+
+
+def test_a_line_that_makes_no_sense_is_a_fault_and_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "sinks.jsonl").write_text('{"at_ms":1,"what":"effect","key":"no id:sms"}\n')
+    (tmp_path / "provider.jsonl").write_text("no JSON\n")
+    assert files.sink(tmp_path / "sinks.jsonl")[1]
+    assert files.provider(tmp_path / "provider.jsonl")[1]
+    assert files.provider(tmp_path / "gone.jsonl")[1]
+
+
+# ── the manifest ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_crowd_declares_is_what_the_report_reads(tmp_path: Path) -> None:
+    declare(tmp_path / "one.jsonl", 1, 10)
+    declare(tmp_path / "two.jsonl", 2, 10)
+    declared = manifest.read(tmp_path)
+    assert declared.is_there
+    assert declared.logs == ("one.jsonl", "two.jsonl")
+    assert declared.off == {"S"}
+
+
+def test_no_manifest_declares_nothing_off(tmp_path: Path) -> None:
+    declared = manifest.read(tmp_path)
+    assert not declared.is_there
+    assert declared.off == frozenset()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[]",
+        json.dumps({"version": 2, "runs": [], "off": [], "faults": []}),
+        json.dumps({"version": 1, "runs": [], "off": ["stock"], "faults": []}),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / manifest.NAME).write_text(text)
+    with pytest.raises(BadManifest):
+        manifest.read(tmp_path)
