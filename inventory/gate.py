@@ -102,3 +102,8 @@ def open_at(sale_id: int, sku: str, epoch: int, free: int, granted: Sequence[tup
     """Begin an epoch with what the row and its holds say; the caller has the row locked."""
     arguments = [str(free), *(str(part) for hold in granted for part in hold)]
     _script(_OPEN)(keys(sale_id, sku, epoch), arguments)
+
+
+def is_open(sale_id: int, sku: str, epoch: int) -> bool:
+    """Does this epoch still stand? Not after FLUSHALL."""
+    return bool(redis().exists(keys(sale_id, sku, epoch)[0]))

@@ -22,7 +22,11 @@ GROUPS = {
     "notify.email": "notifications.handlers:Email",
     "notify.push": "notifications.handlers:Push",
 }
-SWEEPS = {"orders": "orders.expiring:Sweep", "notifications": "notifications.sweep:Sweep"}
+SWEEPS = {
+    "inventory": "inventory.beat:Sweep",
+    "orders": "orders.expiring:Sweep",
+    "notifications": "notifications.sweep:Sweep",
+}
 RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
 DATA = Path("var/stack")
 

@@ -167,6 +167,7 @@ def services(layout: Layout) -> list[Service]:
         Service("relay.orders", _python("-m", "seckill.cli", "relay", "orders"), ready.file),
         _consumer("inventory", count=2),
         _consumer("inventory.settlement"),
+        Service("inventory.sweep", _python("-m", "seckill.cli", "sweep", "inventory"), ready.file),
         _consumer("orders", count=2),
         Service("orders.sweep", _python("-m", "seckill.cli", "sweep", "orders"), ready.file),
         _consumer("gateway.outcomes"),

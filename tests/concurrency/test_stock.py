@@ -14,8 +14,8 @@ from django.db import connection, transaction
 from redis import Redis
 
 from gateway.events import PurchaseRequested
-from inventory import gate, operating, rebuild, reserving, rows
-from inventory.events import Decision
+from inventory import beat, gate, operating, rebuild, reserving, rows
+from inventory.events import Decision, SaleView, view_key
 from inventory.models import Decided, Hold, LedgerEntry, Redelivery, Stock
 from inventory.releasing import settle
 from orders.events import OrderChanged, OrderEvent
@@ -247,6 +247,18 @@ def test_a_flushed_redis_is_closed_not_sold_out_and_comes_back_by_itself(stock: 
     work(batch(0, [request(stock, "bob")], start=1))
     assert classes() == {"RESERVED": 2}
     assert granted(redis, stock) == holders(stock)
+
+
+def test_after_a_flush_the_beat_shows_the_sale_and_opens_its_gate_again(stock: Stock, redis: Redis) -> None:
+    work(batch(0, [request(stock, "ann")]))
+    redis.flushall()
+    beat.heal()
+    assert SaleView.decode(str(redis.get(view_key(stock.sale_id)))).reserved == 1
+    assert granted(redis, stock) == holders(stock)
+    epoch = stock.gate_epoch
+    beat.heal()
+    stock.refresh_from_db()
+    assert stock.gate_epoch == epoch
 
 
 def test_a_counter_raised_by_hand_is_refused_by_the_row_and_healed(stock: Stock, redis: Redis) -> None:
