@@ -88,6 +88,11 @@ class Requested(NamedTuple):
     admitted_at_ms: int
     deadline_ms: int
 
+    @property
+    def came(self) -> tuple[int, int]:
+        """Its turn: by the log's clock, and by offset where that does not tell."""
+        return self.timestamp_ms, self.place.offset
+
 
 class DecisionSaid(NamedTuple):
     place: Place
@@ -374,7 +379,7 @@ class Evidence:
         first: dict[UUID, Requested] = {}
         for said in self.requested:
             known = first.get(said.request_id)
-            if known is None or said.place.offset < known.place.offset:
+            if known is None or said.came < known.came:
                 first[said.request_id] = said
         return first
 

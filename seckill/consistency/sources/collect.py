@@ -51,6 +51,7 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
         snapshot = database.read(where.database)
         taken_at_ms = snapshot.taken_at_ms
         fields |= snapshot.fields
+        faults["O"] += snapshot.faults
         for letter, read in snapshot.counts.items():
             counts[letter] |= read
     except psycopg.Error as fault:
