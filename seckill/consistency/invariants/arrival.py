@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from seckill.consistency.evidence import RESERVED, Attempt, Decided, Evidence, Place, Requested
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED, Attempt, Decided, Place, Requested
 from seckill.consistency.verdicts import Found, Subject
 
 

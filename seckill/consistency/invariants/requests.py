@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from seckill.consistency.evidence import RESERVED, Evidence, Place
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED, Place
 from seckill.consistency.verdicts import Found, Subject
 
 REQUESTS = "purchase.requests"

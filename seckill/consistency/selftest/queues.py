@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seckill.consistency.evidence import RESERVED, Evidence, Requested, Unreadable
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED, Requested, Unreadable
 from seckill.consistency.selftest.spoiling import (
     NoMaterial,
     corruption,

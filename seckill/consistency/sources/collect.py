@@ -17,8 +17,9 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
-from seckill.consistency.evidence import Evidence, GroupOffset, Source
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.manifest import Manifest
+from seckill.consistency.rows import GroupOffset, Source
 from seckill.consistency.sources import database, files, gate, topics
 from seckill.topics import TOPICS
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from seckill.consistency import evidence as rows
-from seckill.consistency.evidence import Place
+from seckill.consistency import rows
+from seckill.consistency.rows import Place
 
 _MS = "(extract(epoch FROM {}) * 1000)::bigint"
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from seckill.consistency.evidence import DeadLetter, Evidence, Place, Source
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import INVARIANTS, judge, judge_one
+from seckill.consistency.rows import DeadLetter, Place, Source
 from seckill.consistency.verdicts import EXIT_CODES, Found, Invariant, Verdict, overall
 from tests.unit.seckill.consistency.good_run import good_run, name
 
