@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from seckill.consistency import timeline
-from seckill.consistency.evidence import SOURCES, Evidence
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import SOURCES
 from seckill.consistency.timeline import Moment
 from seckill.consistency.verdicts import NOBODY, Judged, Subject, Verdict, Violation, overall
 

@@ -5,29 +5,30 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 from uuid import UUID
 
-from seckill.consistency.evidence import RESERVED, Attempt, Decided, Evidence, Requested
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED, Attempt, Decided, Place, Requested
 from seckill.consistency.verdicts import Found, Subject
 
 
 def one_users_order(evidence: Evidence, found: Found) -> None:
     """I16. What a client sent after an earlier request of his was acknowledged comes after it: in the log, among the
-    decisions, among the order events, and in each sink. Replays of dead letters are excepted, and counted."""
+    decisions, among the order events, and in each sink. Dead letters, worked on out of turn, are excepted, and
+    counted."""
     stages = dict(_stages(evidence))
-    replayed = {
-        evidence.requested_at[place].request_id
-        for place, letter in evidence.dead_requests.items()
-        if letter.state == "replayed" and place in evidence.requested_at
+    examined = {
+        evidence.requested_at[place].request_id for place in evidence.dead_requests if place in evidence.requested_at
     }
     for earlier, later in _sent_in_turn(evidence.attempts):
-        if earlier in replayed or later in replayed:
-            found.facts["replayed, excepted"] = int(found.facts.get("replayed, excepted", 0)) + 1
+        if earlier in examined or later in examined:
+            found.facts["dead letters, excepted"] = int(found.facts.get("dead letters, excepted", 0)) + 1
             continue
         found.looked_at += 1
         for stage, positions in stages.items():
             first, second = positions.get(earlier), positions.get(later)
-            if first is not None and second is not None and not first < second:
+            if first is not None and second is not None and not _is_before(first, second):
                 found.say_wrong(f"{stage}: {later} comes before {earlier}, which was sent first", Subject(later))
     found.facts["pairs of one user"] = found.looked_at
     found.looked_at += len(evidence.attempts)  # nobody sent two: the rule holds for what there is
@@ -56,37 +57,61 @@ def _sent_in_turn(attempts: Iterable[Attempt]) -> Iterator[tuple[UUID, UUID]]:
                         yield earlier, later
 
 
-def _stages(evidence: Evidence) -> Iterator[tuple[str, dict[UUID, int]]]:
-    """Where each request first comes at each stage; one user's are in one partition."""
-    yield "in the log", {request: said.place.offset for request, said in evidence.first_requested.items()}
-    decisions: dict[UUID, int] = {}
+class Turn(NamedTuple):
+    """When something came: by offset within a partition, by time across them (a user's slot may have been moved)."""
+
+    at_ms: int
+    partition: int
+    offset: int
+
+
+def _is_before(first: Turn, second: Turn) -> bool:
+    if first.partition == second.partition:
+        return first.offset < second.offset
+    return first.at_ms <= second.at_ms
+
+
+def _first(turns: dict[UUID, Turn], request: UUID, at_ms: int, place: Place) -> None:
+    turn = Turn(at_ms, *place)
+    turns[request] = min(turn, turns.get(request, turn))
+
+
+def _stages(evidence: Evidence) -> Iterator[tuple[str, dict[UUID, Turn]]]:
+    """When each request first comes at each stage."""
+    yield (
+        "in the log",
+        {request: Turn(said.timestamp_ms, *said.place) for request, said in evidence.first_requested.items()},
+    )
+    decisions: dict[UUID, Turn] = {}
     for said in evidence.decisions_said:
         if said.decision != "UnitsReleased":
-            decisions[said.request_id] = min(said.place.offset, decisions.get(said.request_id, said.place.offset))
+            _first(decisions, said.request_id, said.timestamp_ms, said.place)
     yield "among the decisions", decisions
-    placed: dict[UUID, int] = {}
+    placed: dict[UUID, Turn] = {}
     request_of: dict[UUID, UUID] = {}
     for event in evidence.orders_said:
         if event.event == "OrderPlaced":
-            placed[event.request_id] = min(event.place.offset, placed.get(event.request_id, event.place.offset))
+            _first(placed, event.request_id, event.timestamp_ms, event.place)
             request_of[event.event_id] = event.request_id
     yield "among the order events", placed
-    sinks: dict[str, dict[UUID, int]] = defaultdict(dict)
+    sinks: dict[str, dict[UUID, Turn]] = defaultdict(dict)
     for number, line in enumerate(evidence.sink):
         if line.what == "effect" and line.event_id in request_of:
-            sinks[line.channel].setdefault(request_of[line.event_id], number)
+            sinks[line.channel].setdefault(request_of[line.event_id], Turn(line.at_ms, 0, number))
     for channel, positions in sinks.items():
         yield f"in the sink of {channel}", positions
 
 
 def fair(evidence: Evidence, found: Found) -> None:
     """I17, graded. Within a partition nobody is served while an earlier one who wanted no more is sent away; units that
-    came back in between are excepted. Across partitions inversions are counted, and how long before the served one the
-    other had come."""
+    came back in between, and dead letters, are excepted. Across partitions inversions are counted, and how long before
+    the served one the other had come."""
     rows = [
-        (evidence.first_requested[row.request_id], row)
+        (evidence.requested_at[row.place], row)
         for row in evidence.decided
-        if row.request_id in evidence.first_requested and row.decision in (RESERVED, "SOLD_OUT")
+        if row.place in evidence.requested_at
+        and row.place not in evidence.dead_requests
+        and row.decision in (RESERVED, "SOLD_OUT")
     ]
     backs = _backs(evidence)
     articles: dict[tuple[int, str], list[tuple[Requested, Decided]]] = defaultdict(list)

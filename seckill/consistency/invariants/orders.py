@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seckill.consistency.evidence import RESERVED, Evidence
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED
 from seckill.consistency.verdicts import Found, Subject
 
 ACCOUNT_OF = {

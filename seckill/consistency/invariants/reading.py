@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from uuid import UUID
 
-from seckill.consistency.evidence import CHANNELS, TOLD, Evidence, Place
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.requests import REQUESTS
+from seckill.consistency.rows import CHANNELS, TOLD, Place
 from seckill.consistency.verdicts import Found, Subject
 from seckill.topics import TOPICS
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from seckill.consistency.evidence import Entry, Evidence, Stock
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import Entry, Stock
 from seckill.consistency.verdicts import Found, Subject
 
 SUPPLY, AVAILABLE, HELD, SOLD = "supply", "available", "reserved", "sold"

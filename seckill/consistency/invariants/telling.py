@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from uuid import UUID
 
-from seckill.consistency.evidence import CHANNELS, REFUSALS, RESERVED, TOLD, Evidence, Sight
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import CHANNELS, REFUSALS, RESERVED, TOLD, Sight
 from seckill.consistency.verdicts import Found, Subject
 
 QUEUED, AWAITING = "QUEUED", "AWAITING_PAYMENT"

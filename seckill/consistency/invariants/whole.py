@@ -42,7 +42,11 @@ def nothing_hidden(evidence: Evidence, found: Found) -> None:
             found.say_wrong(f"a dead letter of {letter.topic} at {letter.place}, where nothing was ever written")
     for place, letter in evidence.dead_requests.items():
         said = evidence.requested_at.get(place)
-        if letter.state != "open" and said is not None and said.request_id not in evidence.decision_of:
+        if (
+            letter.state in ("replayed", "discarded")
+            and said is not None
+            and said.request_id not in evidence.decision_of
+        ):
             found.say_missing(
                 f"a dead letter is {letter.state}, and its request is not decided", Subject(said.request_id)
             )

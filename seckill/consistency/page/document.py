@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from seckill.consistency import timeline
-from seckill.consistency.evidence import SOURCES, Evidence
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.page import figures, pictures
+from seckill.consistency.rows import SOURCES
 from seckill.consistency.verdicts import NOBODY, Judged, Verdict, overall
 
 MOST_EXAMPLES = 5

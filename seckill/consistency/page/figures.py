@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from seckill.consistency.evidence import RESERVED, Evidence, Stock
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED, Stock
 
 MOST_STEPS = 160
 STEPS_MS = (100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)

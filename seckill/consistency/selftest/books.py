@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seckill.consistency.evidence import Entry, Evidence, Gate, Hold, Order, Payment, ProviderLine
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import Entry, Gate, Hold, Order, Payment, ProviderLine
 from seckill.consistency.selftest.spoiling import corruption, first, instead, last, stranger, without
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seckill.consistency.evidence import RESERVED, Evidence, Requested, Unreadable
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import RESERVED, Requested, Unreadable
 from seckill.consistency.selftest.spoiling import (
     NoMaterial,
     corruption,
@@ -131,7 +132,6 @@ def overtaken(evidence: Evidence) -> Evidence:
 
 @corruption("I17", "somebody is served before those who came first in the same partition")
 def jumped_the_queue(evidence: Evidence) -> Evidence:
-    decided = evidence.decision_of
     served = {row.place.partition: row for row in evidence.decided if row.decision == RESERVED}
     for refused in evidence.decided:
         row = served.get(refused.place.partition)
@@ -148,8 +148,11 @@ def jumped_the_queue(evidence: Evidence) -> Evidence:
             other.request_id: other._replace(place=one.place, timestamp_ms=one.timestamp_ms),
         }
         others = [said for said in evidence.requested if said.request_id not in swapped]
-        assert decided
-        return replace(evidence, requested=[*others, *swapped.values()])
+        rows = [
+            each._replace(place=swapped[each.request_id].place) if each.request_id in swapped else each
+            for each in evidence.decided
+        ]
+        return replace(evidence, requested=[*others, *swapped.values()], decided=rows)
     raise NoMaterial
 
 

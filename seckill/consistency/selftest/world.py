@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seckill.consistency.evidence import Evidence, Source
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import Source
 from seckill.consistency.selftest.spoiling import corruption, first, instead, last, stranger, without
 from seckill.consistency.verdicts import Verdict
 

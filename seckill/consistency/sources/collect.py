@@ -17,8 +17,9 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
-from seckill.consistency.evidence import Evidence, GroupOffset, Source
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.manifest import Manifest
+from seckill.consistency.rows import GroupOffset, Source
 from seckill.consistency.sources import database, files, gate, topics
 from seckill.topics import TOPICS
 
@@ -51,6 +52,7 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
         snapshot = database.read(where.database)
         taken_at_ms = snapshot.taken_at_ms
         fields |= snapshot.fields
+        faults["O"] += snapshot.faults
         for letter, read in snapshot.counts.items():
             counts[letter] |= read
     except psycopg.Error as fault:

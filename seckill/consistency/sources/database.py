@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from seckill.consistency import evidence as rows
-from seckill.consistency.evidence import Place
+from seckill.consistency import rows
+from seckill.consistency.rows import Place
 
 _MS = "(extract(epoch FROM {}) * 1000)::bigint"
 
@@ -105,6 +105,9 @@ QUERIES = (
     ),
 )
 _OUTBOX = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"
+_LOGS = (
+    "SELECT topic FROM streams_offset GROUP BY topic HAVING count(DISTINCT (cluster_id, topic_id)) > 1 ORDER BY topic"
+)
 _NOW = f"SELECT {_ms('now()')}"
 
 
@@ -112,6 +115,7 @@ class Snapshot(NamedTuple):
     taken_at_ms: int
     fields: dict[str, Any]
     counts: dict[str, dict[str, int]]  # by source and field
+    faults: list[str]  # of source O
 
 
 def read(url: str) -> Snapshot:
@@ -127,7 +131,8 @@ def read(url: str) -> Snapshot:
             fields[query.field] = found
             counts.setdefault(query.letter, {})[query.field] = len(found)
         fields["outbox"] = {row[0]: row[1] for row in connection.execute(_OUTBOX)}
-    return Snapshot(taken_at_ms, fields, counts)
+        mixed = [f"rows of more than one log named {row[0]}" for row in connection.execute(_LOGS)]
+    return Snapshot(taken_at_ms, fields, counts, mixed)
 
 
 def offsets(url: str) -> tuple[list[rows.GroupOffset], int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from seckill.consistency.evidence import Attempt, ProviderLine, Sight, SinkLine
+from seckill.consistency.rows import Attempt, ProviderLine, Sight, SinkLine
 
 
 class Crowd(NamedTuple):

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from redis import Redis
 
-from seckill.consistency.evidence import Gate, Stock
+from seckill.consistency.rows import Gate, Stock
 
 # KEYS: free, granted, free, granted, …
 _ALL = """

@@ -10,15 +10,7 @@ from uuid import UUID
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
-from seckill.consistency.evidence import (
-    DecisionSaid,
-    GroupOffset,
-    Log,
-    OrderSaid,
-    Place,
-    Requested,
-    Unreadable,
-)
+from seckill.consistency.rows import DecisionSaid, GroupOffset, Log, OrderSaid, Place, Requested, Unreadable
 from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS, TOPICS
 
 BOOTSTRAP_MS = 5000

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
-from seckill.consistency import evidence as rows
-from seckill.consistency.evidence import CHANNELS, REFUSALS, Evidence, Place, Source
+from seckill.consistency import rows
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import CHANNELS, REFUSALS, Place, Source
 
 SPACE = UUID("600d0000-0000-4000-8000-000000000000")
 SALE, STOCK, SKU, PRICE, UNITS = 1, 1, "phone", 100, 3

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from seckill.consistency.evidence import SOURCES
 from seckill.consistency.invariants.judging import INVARIANTS
+from seckill.consistency.rows import SOURCES
 from seckill.consistency.verdicts import Invariant
 
 PAGE = (Path(__file__).parents[4] / "docs" / "invariants.md").read_text(encoding="utf-8")

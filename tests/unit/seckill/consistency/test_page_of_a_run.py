@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from seckill.consistency.evidence import Evidence, Source
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import judge
 from seckill.consistency.page import document, figures, pictures
+from seckill.consistency.rows import Source
 from seckill.consistency.selftest.running import CORRUPTIONS
 from tests.unit.seckill.consistency.good_run import UNITS, good_run
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from seckill.consistency.evidence import Evidence, Source
+from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import INVARIANTS, judge, judge_one
+from seckill.consistency.rows import DeadLetter, Place, Source
 from seckill.consistency.verdicts import EXIT_CODES, Found, Invariant, Verdict, overall
-from tests.unit.seckill.consistency.good_run import good_run
+from tests.unit.seckill.consistency.good_run import good_run, name
 
 
-def of(evidence: Evidence, name: str) -> Verdict:
-    return next(each.verdict for each in judge(evidence) if each.invariant.name == name)
+def of(evidence: Evidence, wanted: str) -> Verdict:
+    return next(each.verdict for each in judge(evidence) if each.invariant.name == wanted)
 
 
 def test_a_good_run_passes_every_invariant_that_is_declared() -> None:
@@ -77,3 +78,82 @@ def test_a_check_that_has_looked_at_nothing_is_unknown() -> None:
         pass
 
     assert judge_one(Invariant("I0", "", ("L",), looks_away), good_run()).verdict is Verdict.UNKNOWN
+
+
+# ── what looks wrong and is not ──────────────────────────────────────────────────────────────────
+
+
+def test_a_dead_letter_is_undecided_and_listed_and_that_is_enough() -> None:
+    run = good_run()
+    request = name("dora", "first")
+    said = run.first_requested[request]
+    letter = DeadLetter("inventory", "purchase.requests", said.place, "open", "poison", 5_000)
+    gone = replace(
+        run,
+        dead=[letter],
+        decided=[row for row in run.decided if row.request_id != request],
+        decisions_said=[row for row in run.decisions_said if row.request_id != request],
+        decisions_read=[row for row in run.decisions_read if row.request_id != request],
+        outcomes=[row for row in run.outcomes if row.request_id != request],
+        sights=[row for row in run.sights if row.request_id != request],
+    )
+    assert {each.invariant.name for each in judge(gone) if each.verdict is Verdict.FAIL} == set()
+    assert of(replace(gone, dead=[]), "I9") is Verdict.FAIL
+
+
+def test_a_dead_letter_that_was_replayed_is_decided_for_its_later_place() -> None:
+    run = good_run()
+    request = name("dora", "first")
+    said = run.first_requested[request]
+    again = said._replace(place=Place(0, run.logs[0].cut), timestamp_ms=said.timestamp_ms + 50_000)
+    row = run.decision_of[request]
+    letter = DeadLetter("inventory", "purchase.requests", said.place, "replayed", "a bug, repaired", 5_000)
+    replayed = replace(
+        run,
+        dead=[letter],
+        requested=[*run.requested, again],
+        decided=[each._replace(place=again.place) if each is row else each for each in run.decided],
+        logs=[
+            log._replace(cut=log.cut + 1, records=log.records + 1) if log is run.logs[0] else log for log in run.logs
+        ],
+    )
+    assert {each.invariant.name for each in judge(replayed) if each.verdict is Verdict.FAIL} == set()
+    assert of(replace(replayed, dead=[]), "I9") is Verdict.FAIL
+
+
+def test_a_dead_letter_that_is_replayed_in_its_old_place_has_lost_its_turn_and_nobody_is_to_blame() -> None:
+    run = good_run()
+    late, served = name("dora", "first"), name("carl", "first")
+    said, other = run.first_requested[late], run.first_requested[served]
+    places = {late: other.place, served: said.place}
+    swapped = replace(
+        run,
+        requested=[each._replace(place=places.get(each.request_id, each.place)) for each in run.requested],
+        decided=[each._replace(place=places.get(each.request_id, each.place)) for each in run.decided],
+        attempts=[
+            each._replace(offset=places[each.request_id].offset) if each.request_id in places else each
+            for each in run.attempts
+        ],
+    )
+    early = replace(
+        swapped,
+        requested=[
+            each._replace(timestamp_ms=other.timestamp_ms if each.request_id == late else said.timestamp_ms)
+            if each.request_id in places
+            else each
+            for each in swapped.requested
+        ],
+    )
+    assert of(early, "I17") is Verdict.FAIL
+    letter = DeadLetter("inventory", "purchase.requests", other.place, "replayed", "a bug, repaired", 5_000)
+    assert of(replace(early, dead=[letter]), "I17") is Verdict.PASS
+
+
+def test_a_user_whose_slot_was_moved_is_still_in_order() -> None:
+    run = good_run()
+    later = run.first_requested[name("anna", "second")]
+    moved = later._replace(place=Place(7, 0))
+    requested = [moved if said is later else said for said in run.requested]
+    assert of(replace(run, requested=requested), "I16") is Verdict.PASS
+    early = moved._replace(timestamp_ms=0)
+    assert of(replace(run, requested=[early if said is moved else said for said in requested]), "I16") is Verdict.FAIL
