@@ -39,7 +39,7 @@ def heal() -> None:
     """Views shown, gates that are gone counted anew, and what commits have left for a gate told to it."""
     views.show_all()
     for stock in Stock.objects.exclude(sale__state="closed"):
-        if not gate.is_open(stock.sale_id, stock.sku, stock.gate_epoch):
+        if stock.gate_owed or not gate.is_open(stock.sale_id, stock.sku, stock.gate_epoch):
             rebuild.rebuild(stock.id, stock.gate_epoch)
     for stock_id in GateSync.objects.values_list("stock_id", flat=True).distinct():
         rebuild.sync(stock_id)

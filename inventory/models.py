@@ -33,6 +33,7 @@ class Stock(models.Model):
     sold = models.BigIntegerField(default=0)
     version = models.BigIntegerField(default=1)
     gate_epoch = models.BigIntegerField(default=0)  # which keys in Redis propose for it
+    gate_owed = models.BooleanField(default=False)  # these are known to be wrong, and are to be counted anew
 
     class Meta:
         db_table = "inventory_stock"

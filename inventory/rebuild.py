@@ -20,7 +20,7 @@ MOST_SYNCS = 1000
 
 
 def after_commit(stock_id: int, seen_epoch: int) -> None:
-    """Count anew, unless somebody has begun a newer epoch than the one found wrong."""
+    """Count anew, unless somebody has done it since. If this process dies first, the beat finds that it is owed."""
     try:
         rebuild(stock_id, seen_epoch)
     except RedisError as fault:
@@ -31,12 +31,12 @@ def rebuild(stock_id: int, seen_epoch: int) -> bool:
     """A new epoch from the row and its active holds, under the row's lock; nobody decides meanwhile."""
     with transaction.atomic():
         stock = lock_stocks([stock_id])[stock_id]
-        if stock.gate_epoch != seen_epoch:
+        if stock.gate_epoch != seen_epoch and not stock.gate_owed:
             return False
         epoch = stock.gate_epoch + 1
         holds = list(Hold.objects.filter(stock_id=stock_id, state__in=ACTIVE).values_list("request_id", "quantity"))
         gate.open_at(stock.sale_id, stock.sku, epoch, stock.available, holds)
-        Stock.objects.filter(id=stock_id).update(gate_epoch=epoch)
+        Stock.objects.filter(id=stock_id).update(gate_epoch=epoch, gate_owed=False)
         GateSync.objects.filter(stock_id=stock_id).delete()
     log.info("the gate was rebuilt", extra={"stock": stock_id, "epoch": epoch, "free": stock.available})
     return True

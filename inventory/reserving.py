@@ -163,7 +163,8 @@ def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Mapping[UUID, 
     if granted:
         assert stock is not None, "units are granted only under the row's lock"
         _move(stock, granted, verdicts)
-    wrong = False
+    # An epoch that began between the proposal and the lock does not know what is granted here.
+    wrong = bool(granted) and stock is not None and stock.gate_epoch != contest.stock.gate_epoch
     give_back = []
     for request, _ in contest.arrived:
         proposal = contest.proposals[request.request_id]
@@ -180,6 +181,7 @@ def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Mapping[UUID, 
     rows.insert_gate_sync(give_back)
     sale_id = contest.stock.sale_id
     if wrong:
+        Stock.objects.filter(id=contest.stock.id).update(gate_owed=True)
         transaction.on_commit(partial(rebuild.after_commit, contest.stock.id, contest.stock.gate_epoch), robust=True)
     elif give_back:
         transaction.on_commit(partial(rebuild.sync_after_commit, contest.stock.id), robust=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 from unittest import mock
 from uuid import UUID, uuid4
 
@@ -259,6 +260,30 @@ def test_after_a_flush_the_beat_shows_the_sale_and_opens_its_gate_again(stock: S
     beat.heal()
     stock.refresh_from_db()
     assert stock.gate_epoch == epoch
+
+
+def test_a_gate_counted_anew_between_proposal_and_lock_still_knows_who_wins(stock: Stock, redis: Redis) -> None:
+    stock.refresh_from_db()
+    epoch, propose = stock.gate_epoch, gate.propose
+
+    def then_counted_anew(*asked: Any) -> list[gate.Proposal]:
+        proposals = propose(*asked)
+        assert together([partial(rebuild.rebuild, stock.id, epoch)]) == [True]
+        return proposals
+
+    with mock.patch.object(gate, "propose", then_counted_anew):
+        work(batch(0, [request(stock, "ann")]))
+    assert len(holders(stock)) == 1
+    assert granted(redis, stock) == holders(stock)
+
+
+def test_a_count_that_is_owed_outlives_the_process_that_owed_it(stock: Stock, redis: Redis) -> None:
+    redis.set(gate.keys(stock.sale_id, stock.sku, 1)[0], 0)
+    with mock.patch.object(rebuild, "after_commit"):
+        work(batch(0, [request(stock, "ann")]))
+    assert granted(redis, stock) != holders(stock)
+    beat.heal()
+    assert granted(redis, stock) == holders(stock)
 
 
 def test_a_counter_raised_by_hand_is_refused_by_the_row_and_healed(stock: Stock, redis: Redis) -> None:
