@@ -16,6 +16,8 @@ from mqcore.wire.errors import ErrorCode, Refusal
 
 API = Api(3, "Metadata", 0, 13)
 
+NAMELESS = 12
+
 MOST_AUTO_CREATED = 100  # of one request; the rest has to ask again
 
 
@@ -69,7 +71,8 @@ def _named(call: Call, wanted: Any, errors: dict[str, ErrorCode]) -> Response:
     if wanted.topic_id is not None or wanted.name is None:  # with an id Java's client sends an empty name, not null
         topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
-            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": None, "topic_id": wanted.topic_id}
+            name = None if call.version >= NAMELESS else ""  # before, an answer had to have a name
+            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": name, "topic_id": wanted.topic_id}
         return _describe(call.services, topic)
     topic = image.topics.get(wanted.name)
     if topic is not None:

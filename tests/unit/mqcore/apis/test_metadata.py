@@ -28,3 +28,13 @@ def test_asking_by_id_makes_no_topic(stack: Stack) -> None:
     (told,) = stack.ask(METADATA, 12, topics=wanted, allow_auto_topic_creation=True).topics
     assert told.error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert "orders" not in stack.services.image.topics
+
+
+@pytest.mark.parametrize("version", range(10, 14))
+@pytest.mark.parametrize("topic_id", [None, UUID(int=9)])
+def test_a_topic_that_nobody_can_name_is_refused_in_every_version(
+    stack: Stack, version: int, topic_id: UUID | None
+) -> None:
+    (told,) = stack.ask(METADATA, version, topics=[{"name": None, "topic_id": topic_id}]).topics
+    assert told.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert told.name == (None if version >= 12 else "")
