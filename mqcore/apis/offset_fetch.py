@@ -25,7 +25,7 @@ NOTHING = CommittedOffset(Offset(-1))
 
 
 def handle(request: Any, call: Call) -> Response | Later:
-    wanted = _once(request.groups, lambda group: group.group_id) if call.version >= BATCHED else [request]
+    wanted = [request] if call.version < BATCHED else _once(request.groups, _question)
     asked = [(group.group_id, FetchOffsets(_places(call, group.topics))) for group in wanted]
 
     def answered(answers: list[FetchAnswer | ErrorCode]) -> None:
@@ -37,6 +37,11 @@ def handle(request: Any, call: Call) -> Response | Later:
 
     call.services.groups.submit_all(asked, answered)
     return LATER
+
+
+def _question(group: Any) -> tuple[str, bool]:
+    """All offsets of a group and some of them are two questions."""
+    return group.group_id, group.topics is None
 
 
 def _places(call: Call, topics: Any) -> tuple[tuple[str, int], ...] | None:
