@@ -74,6 +74,10 @@ class Loop:
             metadata_max_age_ms=METADATA_MS,
         )
         try:
+            for topic in self._handler.topics:
+                # The client has to know the partitions before it joins: a leader without them assigns nothing, and may
+                # then spin for ever instead of joining again (seen with kafka-python 3.0.12).
+                self._consumer.partitions_for_topic(topic.name)
             self._consumer.subscribe([topic.name for topic in self._handler.topics], listener=_Listener(self))
             while not self._stopping.is_set():
                 self._turn()
