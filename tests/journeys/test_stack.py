@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 # The servers, the sandbox and one process of ours; the whole is in test_purchase.py.
 LEFT_OUT = (
-    "relay.orders", "inventory", "inventory.settlement", "inventory.sweep", "orders", "orders.sweep", "gateway.outcomes", "notify.sms",
-    "notify.email", "notify.push", "celery", "notify.sweep", "gateway",
+    "relay.orders", "inventory", "inventory.settlement", "inventory.sweep", "orders", "orders.sweep",
+    "gateway.outcomes", "notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "gateway",
 )  # fmt: skip
 SMALL = [part for name in LEFT_OUT for part in ("--scale", f"{name}=0")]
 STARTED = ["postgres", "redis", "mqcore", "sandbox", "relay.inventory"]
