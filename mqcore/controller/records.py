@@ -138,7 +138,10 @@ def _read_broker(reader: Reader) -> BrokerRegistered:
     broker, incarnation, epoch = BrokerId(reader.int32()), _topic_id(reader), reader.int64()
     endpoints = tuple(reader.compact_array(lambda: _read_endpoint(reader)))
     reader.compact_array(lambda: _skip_feature(reader))
-    return BrokerRegistered(broker, incarnation, epoch, endpoints, reader.compact_nullable_string())
+    rack = reader.compact_nullable_string()
+    reader.boolean()  # fenced
+    reader.boolean()  # in controlled shutdown
+    return BrokerRegistered(broker, incarnation, epoch, endpoints, rack)
 
 
 def _read_endpoint(reader: Reader) -> Endpoint:
