@@ -66,6 +66,7 @@ class Client:
     settled: bool = False
     joining: Reply[JoinAnswer] | None = None
     syncing: Reply[SyncAnswer] | None = None
+    syncing_in: int = 0  # the life of the group it asked in: the answer may be read in a later one
 
     @property
     def seat(self) -> str:
@@ -137,6 +138,7 @@ class World:
                     assignments[owner] = assignments.get(owner, b"") + bytes([index])
             else:
                 assert answer.skip_assignment or not answer.members, "only the leader is told who is there"
+            client.syncing_in = self.life
             client.syncing = self._owed(
                 self.group.submit(
                     Sync(client.member_id, client.generation, client.instance, assignments=tuple(assignments.items()))
@@ -152,7 +154,7 @@ class World:
         if answer.error is ErrorCode.NONE:
             client.settled, client.owned = True, answer.assignment
             for partition in answer.assignment:
-                owner = self.owners.setdefault((self.life, client.generation, partition), client.seat)
+                owner = self.owners.setdefault((client.syncing_in, client.generation, partition), client.seat)
                 assert owner == client.seat, f"{partition} belongs to {owner} and {client.seat} at once"
         elif answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             client.forget()
