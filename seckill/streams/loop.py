@@ -74,10 +74,6 @@ class Loop:
             metadata_max_age_ms=METADATA_MS,
         )
         try:
-            for topic in self._handler.topics:
-                # The client has to know the partitions before it joins: a leader without them assigns nothing, and may
-                # then spin for ever instead of joining again (seen with kafka-python 3.0.12).
-                self._consumer.partitions_for_topic(topic.name)
             self._consumer.subscribe([topic.name for topic in self._handler.topics], listener=_Listener(self))
             while not self._stopping.is_set():
                 self._turn()
@@ -134,6 +130,13 @@ class Loop:
         self._consumer.resume(partition)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """What comes before each joining, too. The client is told to hold on to it: kafka-python 3.0.12 forgets a
+        joining that it began because a topic has changed, if `poll` runs out of time before the answer; it then has
+        no partitions, sends no heartbeats, and spins."""
+        self._consumer._coordinator.request_rejoin()
+        self._let_go(partitions)
+
+    def _let_go(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
             self._new.discard(partition)
             self._claims.pop(partition, None)
@@ -168,7 +171,7 @@ class Loop:
             return
         if at is None:
             log.warning("fenced", extra={"reason": str(why)})
-            self.revoked([partition])
+            self._let_go([partition])
             self._consumer.pause(partition)
         else:
             self._go_to(partition, at)

@@ -77,6 +77,18 @@ def test_a_group_reads_everything_once_and_tells_the_broker(broker: BrokerProces
     }
 
 
+def test_a_poll_that_ends_before_the_joining_does_is_not_the_end_of_it(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first assignment is made before the client knows the partitions: it has to join twice."""
+    monkeypatch.setattr(loop, "POLL_MS", 1)
+    topic = make_topic(broker.address)
+    fill(broker.address, topic, range(COUNT))
+    with consuming(Notes(topic=topic), broker):
+        until(lambda: all_read(topic), "the group to be through")
+    assert Counter(effects()) == everything()
+
+
 def test_consumers_that_come_and_go_hand_over_cleanly(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address)
     fill(broker.address, topic, range(COUNT // 2))

@@ -66,7 +66,7 @@ class Client:
     settled: bool = False
     joining: Reply[JoinAnswer] | None = None
     syncing: Reply[SyncAnswer] | None = None
-    syncing_in: int = 0  # the life of the group it asked in: the answer may be read in a later one
+    syncing_as: tuple[int, int, str] = (0, -1, "")  # life of the group, generation, seat: it may read the answer later
 
     @property
     def seat(self) -> str:
@@ -138,7 +138,7 @@ class World:
                     assignments[owner] = assignments.get(owner, b"") + bytes([index])
             else:
                 assert answer.skip_assignment or not answer.members, "only the leader is told who is there"
-            client.syncing_in = self.life
+            client.syncing_as = (self.life, client.generation, client.seat)
             client.syncing = self._owed(
                 self.group.submit(
                     Sync(client.member_id, client.generation, client.instance, assignments=tuple(assignments.items()))
@@ -154,8 +154,9 @@ class World:
         if answer.error is ErrorCode.NONE:
             client.settled, client.owned = True, answer.assignment
             for partition in answer.assignment:
-                owner = self.owners.setdefault((client.syncing_in, client.generation, partition), client.seat)
-                assert owner == client.seat, f"{partition} belongs to {owner} and {client.seat} at once"
+                life, generation, seat = client.syncing_as
+                owner = self.owners.setdefault((life, generation, partition), seat)
+                assert owner == seat, f"{partition} belongs to {owner} and {seat} at once"
         elif answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             client.forget()
 
