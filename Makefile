@@ -8,14 +8,14 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.made
 QUICK := $(wildcard tests/unit tests/architecture tests/simulation)
-REST  := $(filter-out $(QUICK) tests/journeys %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+REST  := $(filter-out $(QUICK) %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
 # The first Python of at least 3.11 on the PATH; `make PYTHON=…` overrides it.
 ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(ENOUGH)' 2>/dev/null && echo $(name))))
 
-.PHONY: help env demo check test journeys static lint format lock bench docs clean
+.PHONY: help env demo check test static lint format lock bench docs clean
 
 help:  ## List these words
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read word says; do printf '  make %-8s %s\n' "$$word" "$$says"; done
@@ -39,9 +39,6 @@ check: static  ## The quick gate: format, lint, types, architecture, unit tests,
 
 test: static  ## All tests: the quick gate, contracts, long simulations, other people's clients (under 30 minutes)
 	$(BIN)/pytest -q $(QUICK) $(REST)
-
-journeys: $(STAMP)  ## The whole sale, every process up (not yet part of test: docs/gaps.md says why)
-	$(BIN)/pytest -q tests/journeys
 
 static: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
