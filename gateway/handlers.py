@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.outcomes import project
+from gateway import shown
+from gateway.outcomes import Event, project
 from inventory.events import read as read_inventory
 from orders.events import read as read_order
 from seckill.envelope import BadEnvelope
@@ -16,9 +17,10 @@ class Outcomes:
 
     def handle(self, batch: Batch) -> None:
         read = read_order if batch.topic == ORDER_EVENTS.name else read_inventory
+        events: list[Event] = []
         for record in batch.records:
             try:
-                event = read(record.envelope)
+                events.append(read(record.envelope))
             except BadEnvelope as bad:
                 raise Permanent(str(bad)) from bad
-            project(event)
+        shown.keep(project(events), tell=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -21,6 +22,8 @@ RANKS: dict[str, int] = {
 }
 """A refusal is final, so it ranks above all; it never meets the others."""
 
+REFUSED = frozenset(decision.value for decision in Decision if decision is not Decision.RESERVED)
+
 OF_ORDER: dict[OrderEvent, str] = {
     OrderEvent.PLACED: "AWAITING_PAYMENT",
     OrderEvent.PAID: "PAID",
@@ -29,8 +32,12 @@ OF_ORDER: dict[OrderEvent, str] = {
     OrderEvent.REFUNDED: "REFUNDED",
 }
 
+Event = PurchaseDecided | UnitsReleased | OrderChanged
+
 
 class Seen(NamedTuple):
+    """What an event, or several of one request, mean to its buyer."""
+
     request_id: UUID
     user_id: str
     sale_id: int
@@ -39,20 +46,52 @@ class Seen(NamedTuple):
     pay_before_ms: int | None = None
 
 
-_RAISE = """
-INSERT INTO gateway_outcome (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again,
-                             updated_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, false, now())
+class Shown(NamedTuple):
+    """A row of the projection: all that a buyer is shown of a request."""
+
+    request_id: UUID
+    user_id: str
+    sale_id: int
+    state: str
+    order_id: UUID | None
+    pay_before_ms: int | None
+    may_buy_again: bool
+
+    @property
+    def version(self) -> int:
+        """Grows with every change of the row."""
+        return 2 * RANKS[self.state] + self.may_buy_again
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing will follow."""
+        return self.state in REFUSED or (self.state in ("EXPIRED", "CANCELLED") and self.may_buy_again)
+
+
+_COLUMNS = "request_id, user_id, sale_id, state, order_id, pay_before_ms, may_buy_again"
+
+_RAISE = f"""
+INSERT INTO gateway_outcome AS mine
+    (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again, updated_at)
+SELECT *, false, now()
+FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::uuid[], %s::bigint[])
 ON CONFLICT (request_id) DO UPDATE
-SET state = EXCLUDED.state, rank = EXCLUDED.rank, order_id = COALESCE(EXCLUDED.order_id, gateway_outcome.order_id),
-    pay_before_ms = COALESCE(EXCLUDED.pay_before_ms, gateway_outcome.pay_before_ms), updated_at = now()
-WHERE gateway_outcome.rank < EXCLUDED.rank
+SET state = EXCLUDED.state, rank = EXCLUDED.rank, order_id = COALESCE(EXCLUDED.order_id, mine.order_id),
+    pay_before_ms = COALESCE(EXCLUDED.pay_before_ms, mine.pay_before_ms), updated_at = now()
+WHERE mine.rank < EXCLUDED.rank
+RETURNING {_COLUMNS}
 """
 
-_AGAIN = "UPDATE gateway_outcome SET may_buy_again = true, updated_at = now() WHERE request_id = %s"
+_AGAIN = f"""
+UPDATE gateway_outcome SET may_buy_again = true, updated_at = now()
+WHERE request_id = ANY(%s::uuid[]) AND NOT may_buy_again
+RETURNING {_COLUMNS}
+"""
+
+_FIND = f"SELECT {_COLUMNS} FROM gateway_outcome WHERE request_id = %s"
 
 
-def seen(event: PurchaseDecided | UnitsReleased | OrderChanged) -> Seen | None:
+def seen(event: Event) -> Seen | None:
     """What an event means to the buyer; None: nothing that changes his state."""
     match event:
         case PurchaseDecided():
@@ -64,17 +103,37 @@ def seen(event: PurchaseDecided | UnitsReleased | OrderChanged) -> Seen | None:
             return None
 
 
-def project(event: PurchaseDecided | UnitsReleased | OrderChanged) -> None:
-    """Inside the transaction of the consume loop."""
-    found = seen(event)
+def project(events: Sequence[Event]) -> list[Shown]:
+    """Inside the transaction of the consume loop: the rows that have changed, as they are now."""
+    changed: dict[UUID, Shown] = {}
+    highest = _highest(filter(None, map(seen, events)))
+    if highest:
+        ranked = [(*each[:4], RANKS[each.state], *each[4:]) for each in highest]
+        columns = [list(column) for column in zip(*ranked, strict=True)]
+        changed |= {row.request_id: row for row in _rows(_RAISE, columns)}
+    released = [event.request_id for event in events if isinstance(event, UnitsReleased)]
+    if released:
+        changed |= {row.request_id: row for row in _rows(_AGAIN, [released])}
+    return list(changed.values())
+
+
+def find(request_id: UUID) -> Shown | None:
+    rows = _rows(_FIND, [request_id])
+    return rows[0] if rows else None
+
+
+def _highest(all_seen: Iterable[Seen]) -> list[Seen]:
+    """One for each request, in one order for all transactions, so that they do not wait for one another in a circle."""
+    highest: dict[UUID, Seen] = {}
+    for each in all_seen:
+        other = highest.get(each.request_id)
+        if other is None or RANKS[each.state] > RANKS[other.state]:
+            known = each if other is None or each.order_id else each._replace(order_id=other.order_id)
+            highest[each.request_id] = known
+    return sorted(highest.values())
+
+
+def _rows(statement: str, parameters: Sequence[Any]) -> list[Shown]:
     with connection.cursor() as cursor:
-        if found is not None:
-            cursor.execute(
-                _RAISE,
-                [
-                    found.request_id, found.user_id, found.sale_id, found.state, RANKS[found.state], found.order_id,
-                    found.pay_before_ms,
-                ],
-            )  # fmt: skip
-        elif isinstance(event, UnitsReleased):
-            cursor.execute(_AGAIN, [event.request_id])
+        cursor.execute(statement, parameters)
+        return [Shown(*row) for row in cursor.fetchall()]

@@ -1,13 +1,20 @@
-"""The sales as this process knows them: a snapshot of inventory's views, at most a quarter of a second old. No SQL."""
+"""The sales as this process knows them: a snapshot of inventory's views, at most a quarter of a second old. No SQL.
+
+With it comes the one clock (Redis TIME), carried on by this machine's monotonic one: never ahead, whatever the time of
+day is here.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, cast
 
 from redis.exceptions import RedisError
 
+from gateway.admission import SINCE_KEY
 from gateway.admission import redis as admission_redis
 from inventory.events import SALES_KEY, SaleView, view_key
 from seckill.envelope import BadEnvelope
@@ -17,10 +24,17 @@ FRESH_S = 0.25
 STALE_S = 10.0
 
 
+class Availability(StrEnum):
+    AVAILABLE = "available"
+    ALL_HELD = "all_held"  # nothing is left, but some of it may come back
+    SOLD_OUT = "sold_out"  # the last unit has been sold: the mark
+
+
 @dataclass(slots=True)
 class _Snapshot:
     views: dict[int, SaleView] = field(default_factory=dict)
     taken_at: float = float("-inf")
+    ahead_ms: float = 0.0  # of the one clock before our monotonic one
 
 
 _snapshot = _Snapshot()
@@ -48,12 +62,53 @@ def find(sale_id: int) -> SaleView:
     return found
 
 
+def now_ms() -> int:
+    """The one clock, as far as it is known here; after `views`."""
+    return int(_snapshot.ahead_ms + time.monotonic() * 1000)
+
+
+def availability(view: SaleView) -> Availability:
+    """By the stock version the view rests on: more units (an adjustment, a return) lift the mark with the next view."""
+    if view.available > 0:
+        return Availability.AVAILABLE
+    return Availability.ALL_HELD if view.reserved > 0 else Availability.SOLD_OUT
+
+
+def tag(view: SaleView) -> str:
+    """Changes whenever what is shown of the sale does."""
+    return f"{view.id}.{view.stock_version}.{view.state}"
+
+
+def shown(view: SaleView) -> dict[str, Any]:
+    return {name: getattr(view, name) for name in SaleView.__slots__} | {"availability": availability(view).value}
+
+
 def _refresh() -> None:
     try:
         client = admission_redis()
-        ids = sorted(int(sale_id) for sale_id in client.smembers(SALES_KEY))
+        asked = client.pipeline(transaction=False)
+        asked.time()
+        asked.smembers(SALES_KEY)
+        (seconds, micros), members = asked.execute()
+        answered_at = time.monotonic()
+        time_ms = seconds * 1000 + micros // 1000
+        ids = sorted(int(sale_id) for sale_id in members)
+        client.set(SINCE_KEY, time_ms, nx=True)  # from now on it remembers
         texts = client.mget([view_key(sale_id) for sale_id in ids]) if ids else []
-        _snapshot.views = {view.id: view for view in (SaleView.decode(text) for text in texts if text)}
-        _snapshot.taken_at = time.monotonic()
-    except (RedisError, BadEnvelope, ValueError):
-        pass  # the snapshot grows old, and `views` says so
+    except (RedisError, ValueError):
+        return  # the snapshot grows old, and `views` says so
+    fresh = {view.id: view for view in filter(None, map(_decoded, cast("list[str | None]", texts)))}
+    known = _snapshot.views
+    _snapshot.views = {
+        number: known[number] if number in known and known[number].stock_version > view.stock_version else view
+        for number, view in fresh.items()
+    }  # a Redis that was put back to an older state does not put us back
+    _snapshot.ahead_ms = time_ms - answered_at * 1000
+    _snapshot.taken_at = time.monotonic()
+
+
+def _decoded(text: str | None) -> SaleView | None:
+    try:
+        return None if text is None else SaleView.decode(text)
+    except BadEnvelope:
+        return None  # of another version of inventory; the others are good

@@ -1,22 +1,33 @@
-"""Into the queue: a request is accepted only when the broker has acknowledged it.
+"""Shell: into the queue: whoever waits is admitted in rounds, sent on, and answered once the broker has acknowledged.
 
-When the outcome of a produce is unknown nobody says "failed": the buyer is asked to try again, and his same request is
-the same event. At most three quarters of the threads wait here; a stalled broker costs purchases and nothing else.
+A thread waits once, for everything. When the outcome of a produce is unknown nobody says "failed": the buyer is asked
+to try again, and his same request is the same event; while one is on its way, the same one joins it. At most three
+quarters of the threads wait here; a stalled broker costs purchases and nothing else.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
+from redis.exceptions import RedisError
 
+from gateway import admission
+from gateway.admission import Admitted, Ask, Verdict
+from gateway.breaker import Breaker
 from gateway.events import PurchaseRequested
+from gateway.places import Place
+from gateway.rounds import Entry, Rounds
 from seckill.problems import Problem
+from seckill.streams import traces
 from seckill.topics import PURCHASE_REQUESTS
 
 THREADS = 64
@@ -24,29 +35,125 @@ ACK_S = 3.0
 BREAK_S = 1.0
 
 
-class Place(NamedTuple):
-    """Where the request stands in the log."""
+class Wanted(NamedTuple):
+    """What one thread brings: a request at the door, and what it is for."""
 
-    partition: int
-    offset: int
+    ask: Ask
+    sale_id: int
+    sku: str
+    quantity: int
+    traceparent: str
 
 
-class Breaker:
-    """Open for a moment after a produce that went wrong: then nobody waits for what will not come."""
+class Destination(NamedTuple):
+    topic: str
+    partition: int | None  # None: by the hash of the key
+
+
+def destination(user_id: str) -> Destination:
+    """The one place that chooses where a user's requests go."""
+    return Destination(PURCHASE_REQUESTS.name, None)
+
+
+class Turnstile:
+    """Rounds of admission, and what has been sent and is not acknowledged yet."""
 
     def __init__(self) -> None:
-        self._open_until = 0.0
+        self.breaker = Breaker(BREAK_S, ACK_S)
+        self._rounds: Rounds[Wanted, Admitted] = Rounds("turnstile", self._round)
+        self._room = threading.BoundedSemaphore(THREADS * 3 // 4)
+        self._lock = threading.Lock()
+        self._sent: dict[UUID, list[tuple[Entry[Wanted, Admitted], Admitted]]] = {}
+        self._placed: deque[tuple[UUID, Place]] = deque(maxlen=100_000)
 
-    def is_open(self) -> bool:
-        return time.monotonic() < self._open_until
+    def pass_through(self, wanted: Wanted) -> Admitted:
+        """Admitted and in the queue, at a known place; or the verdict that says why not."""
+        if not self._room.acquire(blocking=False):
+            raise _unavailable()
+        try:
+            return self._rounds.ask(wanted, ACK_S)
+        except TimeoutError as late:
+            self.breaker.trip(time.monotonic())
+            raise _unknown() from late
+        finally:
+            self._room.release()
 
-    def trip(self) -> None:
-        self._open_until = time.monotonic() + BREAK_S
+    def _round(self, entries: Sequence[Entry[Wanted, Admitted]]) -> None:
+        placed = [self._placed.popleft() for _ in range(len(self._placed))]
+        try:
+            verdicts = admission.admit([entry.ask.ask for entry in entries], placed)
+        except RedisError as fault:
+            self._placed.extendleft(reversed(placed))
+            raise Problem(503, "admission-unavailable", "Nobody can be admitted just now.", retry_after_s=1) from fault
+        for entry, admitted in zip(entries, verdicts, strict=True):
+            if admitted.verdict in (Verdict.ADMITTED, Verdict.KNOWN) and admitted.place is None:
+                self._send(entry, admitted)
+            else:
+                entry.settle(admitted)
+
+    def _send(self, entry: Entry[Wanted, Admitted], admitted: Admitted) -> None:
+        wanted, request_id = entry.ask, entry.ask.ask.request_id
+        with self._lock:
+            same = self._sent.setdefault(request_id, [])
+            same.append((entry, admitted))
+            if len(same) > 1:
+                return
+        requested = PurchaseRequested(
+            request_id, wanted.ask.user_id, wanted.sale_id, wanted.sku, wanted.quantity, admitted.admitted_at_ms,
+            admitted.deadline_ms,
+        )  # fmt: skip
+        try:
+            if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
+                raise KafkaError("the breaker is open")
+            topic, partition = destination(wanted.ask.user_id)
+            sent = producer().send(
+                topic,
+                key=wanted.ask.user_id.encode(),
+                value=requested.envelope().encode(),
+                headers=[(traces.HEADER, wanted.traceparent.encode())],
+                partition=partition,
+            )
+        except (KafkaError, ValueError) as fault:  # ValueError: no such partition
+            self._failed(request_id, fault)
+        else:
+            sent.add_callback(self._acknowledged, request_id)
+            sent.add_errback(self._failed, request_id)
+
+    def _acknowledged(self, request_id: UUID, metadata: Any) -> None:
+        """On the producer's thread."""
+        place = Place(metadata.topic, metadata.partition, metadata.offset)
+        self.breaker.close()
+        with self._lock:
+            waiting = self._sent.pop(request_id)
+        self._placed.append((request_id, place))
+        for entry, admitted in waiting:
+            entry.settle(admitted._replace(place=place))
+
+    def _failed(self, request_id: UUID, fault: Exception) -> None:
+        self.breaker.trip(time.monotonic())
+        with self._lock:
+            waiting = self._sent.pop(request_id)
+        for entry, _ in waiting:
+            entry.settle(_unknown(fault))
 
 
-_waiting = threading.BoundedSemaphore(THREADS * 3 // 4)
-_breaker = Breaker()
+def _unavailable() -> Problem:
+    return Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
+
+
+def _unknown(cause: Exception | None = None) -> Problem:
+    detail = "It is not known whether your request was queued. Send it again, under the same key."
+    problem = Problem(503, "queue-unknown", detail, retry_after_s=1)
+    problem.__cause__ = cause
+    return problem
+
+
 _making = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def turnstile() -> Turnstile:
+    return Turnstile()
 
 
 @lru_cache(maxsize=1)
@@ -66,21 +173,3 @@ def _make_producer() -> KafkaProducer:
 def producer() -> KafkaProducer:
     with _making:
         return _make_producer()
-
-
-def submit(requested: PurchaseRequested) -> Place:
-    """Acknowledged by the broker, or a 503 that says to try again."""
-    if _breaker.is_open() or not _waiting.acquire(blocking=False):
-        raise Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
-    try:
-        sent = producer().send(
-            PURCHASE_REQUESTS.name, key=requested.user_id.encode(), value=requested.envelope().encode()
-        )
-        acknowledged = sent.get(timeout=ACK_S)
-    except KafkaError as fault:
-        _breaker.trip()
-        detail = "It is not known whether your request was queued. Send it again, under the same key."
-        raise Problem(503, "queue-unknown", detail, retry_after_s=1) from fault
-    finally:
-        _waiting.release()
-    return Place(acknowledged.partition, acknowledged.offset)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import random
 import re
-import time
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +14,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from gateway import admission, sales, submissions
-from gateway.admission import Verdict
-from gateway.events import MOST_UNITS, PurchaseRequested
-from gateway.identity import request_id as derive_request_id
-from gateway.models import Outcome
-from inventory.events import SaleView
+from gateway import admission, buying, following, places, sales, submissions
+from gateway.addresses import client_address
+from gateway.backlog import Estimate
+from gateway.events import MOST_UNITS
 from seckill import tokens
 from seckill.problems import Problem, answers_problems
 from seckill.tokens import user_of
@@ -28,6 +25,9 @@ from seckill.tokens import user_of
 USER_NAME = re.compile(r"[A-Za-z0-9._@+-]{1,100}")
 KEY = re.compile(r"[\x21-\x7e]{1,64}")
 MOST_BODY = 4096
+MOST_TICKET = 400
+POLL_MS, LONGEST_POLL_MS, SETTLED_POLL_MS = 500, 5_000, 10_000
+PRIVATE = {"Cache-Control": "no-store"}
 
 
 @csrf_exempt
@@ -38,23 +38,32 @@ def sessions(request: HttpRequest) -> HttpResponse:
     user = _body(request).get("user")
     if not isinstance(user, str) or not USER_NAME.fullmatch(user):
         raise Problem(400, "bad-user", "`user` is 1 to 100 of letters, digits and . _ @ + -")
-    return JsonResponse({"user": user, "token": tokens.issue(user)}, status=201)
+    return JsonResponse({"user": user, "token": tokens.issue(user)}, status=201, headers=PRIVATE)
 
 
 @require_GET
 @answers_problems
 def all_sales(request: HttpRequest) -> HttpResponse:
-    return JsonResponse({"sales": [_shown(view) for view in sales.views().values()], "now_ms": _now_ms()})
+    views = sales.views().values()
+    shown = [sales.shown(view) for view in views]
+    return _tagged(request, "-".join(map(sales.tag, views)) or "none", {"sales": shown})
 
 
 @require_GET
 @answers_problems
 def one_sale(request: HttpRequest, sale_id: int) -> HttpResponse:
     view = sales.find(sale_id)
-    tag = f'"{view.stock_version}-{view.state}"'
-    if request.headers.get("If-None-Match") == tag:
-        return HttpResponse(status=304, headers={"ETag": tag})
-    return JsonResponse(_shown(view) | {"now_ms": _now_ms()}, headers={"ETag": tag})
+    return _tagged(request, sales.tag(view), sales.shown(view))
+
+
+@csrf_exempt
+@require_POST
+@answers_problems
+def ticket(request: HttpRequest, sale_id: int) -> HttpResponse:
+    """The way in, for this user, from the opening on."""
+    user_id = user_of(request)
+    text, expires_at_ms = buying.ticket_for(sales.find(sale_id), user_id)
+    return JsonResponse({"ticket": text, "expires_at_ms": expires_at_ms}, status=201, headers=PRIVATE)
 
 
 @csrf_exempt
@@ -63,32 +72,31 @@ def one_sale(request: HttpRequest, sale_id: int) -> HttpResponse:
 def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
     """202 once the broker has the request; the same key gets the same answer."""
     user_id = user_of(request)
-    key = request.headers.get("Idempotency-Key", "")
+    key = str(request.META.get("HTTP_IDEMPOTENCY_KEY", ""))
     if not KEY.fullmatch(key):
         raise Problem(400, "bad-idempotency-key", "Send an Idempotency-Key of 1 to 64 printable characters.")
     view = sales.find(sale_id)
     quantity = _body(request).get("quantity", 1)
     if type(quantity) is not int or not 0 < quantity <= MOST_UNITS:
         raise Problem(400, "bad-quantity", "`quantity` is a whole number from 1 on.")
-    request_id = derive_request_id(settings.SECRET_KEY, user_id, sale_id, key)
-    admitted = admission.admit(
-        request_id, _fingerprint(view.sku, quantity), user_id, _address(request), view.opens_at_ms, view.closes_at_ms
-    )
-    _refuse_unless_admitted(admitted.verdict, view, admitted.now_ms)
-    place = submissions.submit(
-        PurchaseRequested(
-            request_id, user_id, sale_id, view.sku, quantity, admitted.admitted_at_ms, admitted.deadline_ms
-        )
-    )
+    ticket = str(request.META.get("HTTP_PURCHASE_TICKET", ""))[:MOST_TICKET]
+    trace = request.META.get("HTTP_TRACEPARENT")
+    accepted = buying.buy(view, buying.Call(user_id, key, quantity, ticket, client_address(request.META), trace))
+    status_url = f"/api/v1/purchases/{accepted.request_id}"
+    place, estimate = accepted.place, accepted.estimate
     return JsonResponse(
         {
-            "request_id": str(request_id),
-            "status_url": f"/api/v1/purchases/{request_id}",
-            "deadline_ms": admitted.deadline_ms,
+            "request_id": str(accepted.request_id),
+            "status_url": f"{status_url}?place={accepted.signed_place}",
+            "events_url": f"{settings.ENVIRONMENT.live_url}{status_url}/events?place={accepted.signed_place}",
+            "deadline_ms": accepted.deadline_ms,
             "partition": place.partition,
             "offset": place.offset,
+            "position_estimate": None if estimate is None else estimate.ahead,
+            "eta_ms": None if estimate is None else estimate.wait_ms,
         },
         status=202,
+        headers=PRIVATE | _poll_after(estimate),
     )
 
 
@@ -96,21 +104,13 @@ def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
 @answers_problems
 def purchase(request: HttpRequest, request_id: UUID) -> HttpResponse:
     """What became of it. A request nobody has decided yet is in the queue; somebody else's is not found."""
-    outcome = Outcome.objects.filter(request_id=request_id).first()
-    if outcome is None or outcome.user_id != user_of(request):
-        if outcome is None and _is_queued(request_id):
-            return JsonResponse({"request_id": str(request_id), "state": "QUEUED"}, headers=_poll_after())
+    user_id = user_of(request)
+    followed = following.follow(request_id, places.opened(request_id, request.GET.get("place", "")))
+    if followed is None or followed.user_id != user_id:
         raise Problem(404, "no-such-purchase", "You have no such request.")
-    return JsonResponse(
-        {
-            "request_id": str(request_id),
-            "state": outcome.state,
-            "order_id": None if outcome.order_id is None else str(outcome.order_id),
-            "pay_before_ms": outcome.pay_before_ms,
-            "may_buy_again": outcome.may_buy_again,
-        },
-        headers=_poll_after(),
-    )
+    estimate = followed.estimate
+    after = _poll_after(estimate, is_settled=followed.shown is not None and followed.shown.is_final)
+    return JsonResponse(followed.body(estimate), headers=PRIVATE | after)
 
 
 @require_GET
@@ -129,35 +129,24 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"ready": not missing, "missing": missing}, status=503 if missing else 200)
 
 
-def _refuse_unless_admitted(verdict: Verdict, view: SaleView, now_ms: int) -> None:
-    match verdict:
-        case Verdict.ADMITTED | Verdict.KNOWN:
-            if view.state == "paused" and verdict is Verdict.ADMITTED:
-                raise Problem(503, "sale-paused", "The sale is paused.", retry_after_s=2)
-        case Verdict.OTHER_BODY:
-            raise Problem(422, "key-reused", "This Idempotency-Key was used for another request.")
-        case Verdict.NOT_OPEN_YET:
-            wait_s = (view.opens_at_ms - now_ms) / 1000
-            raise Problem(
-                403, "not-open-yet", "The sale has not begun.", retry_after_s=wait_s, opens_at_ms=view.opens_at_ms
-            )
-        case Verdict.CLOSED:
-            raise Problem(410, "sale-closed", "The sale is over.")
-        case Verdict.TOO_MANY:
-            raise Problem(429, "too-many-requests", "Slow down.", retry_after_s=1)
-
-
-def _is_queued(request_id: UUID) -> bool:
-    return bool(admission.redis().exists(f"admission:request:{request_id}"))
-
-
 def _ask_database() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
 
+def _tagged(request: HttpRequest, tag: str, content: dict[str, Any]) -> HttpResponse:
+    """Weak: the time in the body goes on, what it is about has not changed."""
+    entity_tag = f'W/"{tag}"'
+    headers = {"ETag": entity_tag, "Cache-Control": "no-cache", "X-Now-Ms": str(sales.now_ms())}
+    asked = {each.strip() for each in str(request.META.get("HTTP_IF_NONE_MATCH", "")).split(",")}
+    if entity_tag in asked:
+        return HttpResponse(status=304, headers=headers)
+    return JsonResponse(content | {"now_ms": sales.now_ms()}, headers=headers)
+
+
 def _body(request: HttpRequest) -> dict[str, Any]:
-    if int(request.headers.get("Content-Length") or 0) > MOST_BODY:
+    length = str(request.META.get("CONTENT_LENGTH") or "0")
+    if length.isdigit() and int(length) > MOST_BODY:
         raise Problem(413, "body-too-large", f"A body has at most {MOST_BODY} bytes.")
     try:
         body = json.loads(request.body or b"{}")
@@ -168,28 +157,8 @@ def _body(request: HttpRequest) -> dict[str, Any]:
     return body
 
 
-def _fingerprint(sku: str, quantity: int) -> str:
-    return hashlib.sha256(f"{sku}:{quantity}".encode()).hexdigest()[:16]
-
-
-def _address(request: HttpRequest) -> str:
-    """The client's own address; X-Forwarded-For only from a proxy we trust."""
-    peer = str(request.META.get("REMOTE_ADDR", ""))
-    trusted = {proxy.strip() for proxy in settings.ENVIRONMENT.trusted_proxies.split(",") if proxy.strip()}
-    if peer in trusted:
-        forwarded = request.headers.get("X-Forwarded-For", "").split(",")[0].strip()
-        return forwarded[:45] or peer
-    return peer
-
-
-def _shown(view: SaleView) -> dict[str, Any]:
-    return {name: getattr(view, name) for name in SaleView.__slots__}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _poll_after() -> dict[str, str]:
-    """Spread, so that a crowd does not come back all at once."""
-    return {"X-Poll-After-Ms": str(500 + time.time_ns() % 500)}
+def _poll_after(estimate: Estimate | None, *, is_settled: bool = False) -> dict[str, str]:
+    """Sooner the nearer his turn is, and spread, so that a crowd does not come back all at once."""
+    wait_ms = POLL_MS if estimate is None or estimate.wait_ms is None else estimate.wait_ms // 3
+    wait_ms = SETTLED_POLL_MS if is_settled else min(max(POLL_MS, wait_ms), LONGEST_POLL_MS)
+    return {"X-Poll-After-Ms": str(int(wait_ms * random.uniform(0.75, 1.25)))}

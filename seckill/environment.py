@@ -21,6 +21,7 @@ class Environment:
 
     kafka_bootstrap_servers: str = "127.0.0.1:9092"
     database_url: str = "postgresql://seckill@127.0.0.1:5433/seckill"
+    database_pool: int = 0  # connections that the threads of a process share; 0: each has its own
     admission_redis_url: str = "redis://127.0.0.1:6380/0"
     gate_redis_url: str = "redis://127.0.0.1:6380/0"
     celery_redis_url: str = "redis://127.0.0.1:6380/1"
@@ -29,10 +30,12 @@ class Environment:
     allowed_hosts: str = "127.0.0.1,localhost,[::1]"
     trusted_proxies: str = ""
     public_url: str = "http://127.0.0.1:8000"
+    live_url: str = ""  # of the process that streams events; empty: the same as of the gateway
     provider_url: str = "http://127.0.0.1:8100"
     provider_secret: str = DEVELOPMENT_SECRET
     sinks_url: str = "http://127.0.0.1:8101"
     payment_ttl_s: int = 900
+    purchase_deadline_s: int = 600
     fault: str = ""  # named fault points, e.g. "inventory.after_commit:once"; development only
 
     @property

@@ -16,6 +16,15 @@ log = logging.getLogger(__name__)
 View = TypeVar("View", bound=Callable[..., HttpResponse])
 
 
+PROBLEM = "application/problem+json"
+OF_DJANGO = {
+    400: ("bad-request", "The request makes no sense."),
+    404: ("no-such-address", "Nothing is here."),
+    405: ("wrong-method", "This address does not know this method."),
+    500: ("internal", "Something is broken here."),
+}
+
+
 class Problem(Exception):
     """A request that is not granted, and why; raised anywhere below a view, answered at its edge."""
 
@@ -28,18 +37,39 @@ class Problem(Exception):
         )  # fmt: skip
 
 
-def answer(problem: Problem) -> HttpResponse:
-    content = {
+def content(problem: Problem) -> dict[str, Any]:
+    return {
         "type": f"/problems/{problem.kind}",
         "title": problem.kind.replace("-", " "),
         "status": problem.status,
         "detail": problem.detail,
         **problem.extra,
     }
-    response = HttpResponse(json.dumps(content), status=problem.status, content_type="application/problem+json")
+
+
+def answer(problem: Problem) -> HttpResponse:
+    response = HttpResponse(json.dumps(content(problem)), status=problem.status, content_type=PROBLEM)
+    response["Content-Length"] = str(len(response.content))
     if problem.retry_after_s is not None:
         response["Retry-After"] = str(max(1, round(problem.retry_after_s)))
     return response
+
+
+def every_error(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware: under /api what Django itself refuses (no such address, wrong method, bad host) is a problem, too."""
+
+    def respond(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        status = response.status_code
+        if status < 400 or response["Content-Type"] == PROBLEM or not request.path_info.startswith("/api/"):
+            return response
+        kind, detail = OF_DJANGO.get(status, OF_DJANGO[500] if status >= 500 else OF_DJANGO[400])
+        made = answer(Problem(status, kind, detail))
+        if "Allow" in response:
+            made["Allow"] = response["Allow"]
+        return made
+
+    return respond
 
 
 def answers_problems(view: View) -> View:

@@ -25,8 +25,17 @@ INSTALLED_APPS = [
     "orders",
     "notifications",
 ]
-MIDDLEWARE = ["django.middleware.security.SecurityMiddleware", "django.middleware.common.CommonMiddleware"]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "seckill.problems.every_error",
+    "django.middleware.common.CommonMiddleware",
+]
 APPEND_SLASH = False
+
+
+def _pool(size: int) -> dict[str, object]:
+    return {"pool": {"min_size": 1, "max_size": size, "timeout": 2}} if size else {}
+
 
 _database = urlsplit(ENVIRONMENT.database_url)
 DATABASES = {
@@ -37,9 +46,9 @@ DATABASES = {
         "PASSWORD": unquote(_database.password or ""),
         "HOST": _database.hostname or "",
         "PORT": _database.port or "",
-        "CONN_MAX_AGE": None,
+        "CONN_MAX_AGE": 0 if ENVIRONMENT.database_pool else None,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5, "application_name": "seckill"},
+        "OPTIONS": {"connect_timeout": 5, "application_name": "seckill", **_pool(ENVIRONMENT.database_pool)},
     }
 }
 

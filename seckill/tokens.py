@@ -1,9 +1,11 @@
-"""Codec: the user's token: who he is and until when, signed. Plain HMAC: thirty times faster than a signing library."""
+"""Codec: what we sign: the user's token (who he is and until when), and other short texts of ours, each for a purpose.
+
+Plain HMAC, ten times faster than a signing library. A signature is for one purpose: a ticket is no token.
+"""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import time
 
@@ -17,32 +19,38 @@ LIFE_S = 24 * 3600
 
 def issue(user_id: str, now_s: float | None = None) -> str:
     until = int((time.time() if now_s is None else now_s) + LIFE_S)
-    body = f"{until}.{user_id}"
-    encoded = base64.urlsafe_b64encode(body.encode()).rstrip(b"=").decode()
-    return f"{encoded}.{_mac('user', body)}"
+    return sealed("user", f"{until}.{user_id}")
 
 
 def read(token: str) -> str | None:
     """The user's id; None if the token is forged, damaged or over."""
-    encoded, _, mac = token.partition(".")
-    try:
-        body = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-        until, _, user_id = body.partition(".")
-        if not hmac.compare_digest(_mac("user", body), mac) or int(until) < time.time():
-            return None
-    except ValueError:
-        return None
-    return user_id
+    until, _, user_id = (opened("user", token) or "").partition(".")
+    return user_id if until and int(until) >= time.time() else None
 
 
 def user_of(request: HttpRequest) -> str:
-    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    kind, _, token = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")
     user_id = read(token.strip()) if kind.lower() == "bearer" else None
     if user_id is None:
         raise Problem(401, "not-signed-in", "Send the token of POST /api/v1/sessions as a bearer token.")
     return user_id
 
 
-def _mac(purpose: str, body: str) -> str:
-    key = settings.SECRET_KEY.encode()
-    return hmac.new(key, f"{purpose}:{body}".encode(), hashlib.sha256).hexdigest()
+def sealed(purpose: str, text: str) -> str:
+    """The text, readable by everybody, and our signature."""
+    content = text.encode()
+    return f"{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{_mac(purpose, content)}"
+
+
+def opened(purpose: str, token: str) -> str | None:
+    """The text that was sealed for this purpose; None if it was not, or somebody has touched it."""
+    encoded, _, mac = token.partition(".")
+    try:
+        content = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+        return content.decode() if hmac.compare_digest(_mac(purpose, content), mac) else None
+    except (ValueError, TypeError):  # not base64, not UTF-8, not ASCII
+        return None
+
+
+def _mac(purpose: str, content: bytes) -> str:
+    return hmac.digest(settings.SECRET_KEY.encode(), purpose.encode() + b":" + content, "sha256").hex()

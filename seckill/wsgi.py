@@ -1,9 +1,14 @@
-"""The gateway's WSGI application."""
+"""The gateway's WSGI application. Its threads share a pool of database connections; most of what they do needs none."""
 
 import os
 
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 
 application = get_wsgi_application()
+
+from gateway.starting import check  # noqa: E402  # needs what has just been set up
+
+check()

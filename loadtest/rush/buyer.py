@@ -68,14 +68,18 @@ class Buyer:
 
     async def _ask(self, key: str) -> Answer:
         """Until it is accepted or refused for good; each attempt is a line of the log, whatever came of it."""
+        ticket = ""
         while True:
+            ticket = ticket or await self._fetch_ticket()
             began = now_ms()
             answer = await self._client.call(
                 "POST",
                 f"/sales/{self._sale}/purchases",
                 {"quantity": 1},
-                {**self._headers, "Idempotency-Key": key},
+                {**self._headers, "Idempotency-Key": key, "Purchase-Ticket": ticket},
             )
+            if answer.status == 403:
+                ticket = ""  # too early, or its time was over
             told = {name: answer.body[name] for name in ("request_id", "partition", "offset") if name in answer.body}
             problem = answer.fault or answer.body.get("type", "")
             self._log.write(
@@ -85,6 +89,11 @@ class Buyer:
             if answer.status not in AGAIN or time.monotonic() > self._until:
                 return answer
             await self._pause(answer)
+
+    async def _fetch_ticket(self) -> str:
+        """Empty before the opening: then the purchase says why."""
+        answer = await self._client.call("POST", f"/sales/{self._sale}/ticket", {}, self._headers)
+        return str(answer.body.get("ticket", ""))
 
     async def _follow(self, request: str) -> str:
         """Look until it has ended, or nothing more is wanted of it."""

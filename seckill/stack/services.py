@@ -26,6 +26,7 @@ class Ports:
     gateway: int = 8000
     provider: int = 8100
     sinks: int = 8101
+    live: int = 8001
 
     def all(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -68,6 +69,8 @@ class Layout:
             "SECKILL_GATE_REDIS_URL": f"{redis}/0",
             "SECKILL_CELERY_REDIS_URL": f"{redis}/1",
             "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
+            "SECKILL_LIVE_URL": f"http://127.0.0.1:{ports.live}",
+            "SECKILL_TRUSTED_PROXIES": "127.0.0.1",  # so that each simulated buyer can have an address of his own
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
             "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
         }
@@ -102,6 +105,14 @@ class Service:
 
 def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
     return lambda layout, number: ([sys.executable, *arguments], {})
+
+
+def _granian(
+    interface: str, port: int, application: str, *more: str
+) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
+    """One worker process that serves HTTP."""
+    address = ("--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--log-level", "warning")
+    return _python("-m", "granian", "--interface", interface, *address, *more, application)
 
 
 def _consumer(group: str, count: int = 1, most: int = 12) -> Service:
@@ -195,24 +206,13 @@ def services(layout: Layout) -> list[Service]:
         Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), ready.file),
         Service(
             "gateway",
-            _python(
-                "-m",
-                "granian",
-                "--interface",
-                "wsgi",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(ports.gateway),
-                "--blocking-threads",
-                "64",
-                "--workers",
-                "1",
-                "--log-level",
-                "warning",
-                "seckill.wsgi:application",
-            ),
+            _granian("wsgi", ports.gateway, "seckill.wsgi:application", "--blocking-threads", "64"),
             lambda layout, _: ready.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
+        ),
+        Service(
+            "live",
+            _granian("asgi", ports.live, "gateway.live:application"),
+            lambda layout, _: ready.http(f"http://127.0.0.1:{ports.live}/readyz"),
         ),
     ]
     ours = layout.own_ports()

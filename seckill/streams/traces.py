@@ -31,6 +31,13 @@ def child(event_id: UUID, cause: UUID | None) -> str:
     return f"{parent[:36]}{event_id.hex[:16]}{parent[52:]}"
 
 
+def continued(parent: str | None, event_id: UUID) -> str:
+    """The trace of an event that somebody outside has asked for: his, if he came with one."""
+    if parent is None or not _WELL_FORMED.fullmatch(parent):
+        return root(event_id)
+    return f"{parent[:36]}{event_id.hex[:16]}{parent[52:]}"
+
+
 @contextmanager
 def entered(messages: Iterable[tuple[UUID, str | None]]) -> Iterator[None]:
     """While the block runs, these messages are causes: (event id, the traceparent it came with)."""

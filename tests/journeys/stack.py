@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-PORTS = ("postgres", "redis", "broker", "gateway", "provider", "sinks")
+PORTS = ("postgres", "redis", "broker", "gateway", "provider", "sinks", "live")
 PATIENCE_S = 90.0
 ROOT = Path(__file__).parents[2]
 
@@ -108,7 +108,7 @@ class Stack:
         return sale
 
     def call(
-        self, method: str, path: str, body: object = None, *, token: str = "", key: str = ""
+        self, method: str, path: str, body: object = None, *, token: str = "", key: str = "", ticket: str = ""
     ) -> tuple[int, dict[str, Any]]:
         """One request to the API: status and body."""
         headers = {"Content-Type": "application/json"}
@@ -116,6 +116,8 @@ class Stack:
             headers["Authorization"] = f"Bearer {token}"
         if key:
             headers["Idempotency-Key"] = key
+        if ticket:
+            headers["Purchase-Ticket"] = ticket
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.ports['gateway']}/api/v1{path}",
             data=None if body is None else json.dumps(body).encode(),
@@ -152,7 +154,14 @@ class Buyer:
         self.name, self.token = name, session["token"]
 
     def buy(self, sale: int, key: str = "first", quantity: int = 1) -> tuple[int, dict[str, Any]]:
-        return self._stack.call("POST", f"/sales/{sale}/purchases", {"quantity": quantity}, token=self.token, key=key)
+        ticket = self.ticket(sale)
+        body = {"quantity": quantity}
+        return self._stack.call("POST", f"/sales/{sale}/purchases", body, token=self.token, key=key, ticket=ticket)
+
+    def ticket(self, sale: int) -> str:
+        """Empty before the opening and after the end."""
+        given: str = self._stack.call("POST", f"/sales/{sale}/ticket", token=self.token)[1].get("ticket", "")
+        return given
 
     def look(self, request_id: str) -> dict[str, Any]:
         return self._stack.call("GET", f"/purchases/{request_id}", token=self.token)[1]

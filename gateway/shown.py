@@ -1,0 +1,81 @@
+"""What buyers are shown, in Redis: the projection's cache, and the news for everybody who is watching.
+
+It is written by the projection before its commit, from events that are facts already: so it is never behind the table,
+and what it has is true even if that transaction is done again. A value only moves forward. What is not in it may still
+be in the table: whoever misses it there puts it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, cast
+from uuid import UUID
+
+from gateway import admission
+from gateway.admission import Remembered, remembered, request_key
+from gateway.outcomes import Shown
+from gateway.rounds import Entry, Rounds
+
+NEWS = "outcomes"
+"""The channel: each message is lines of `request id|version|outcome`."""
+
+# ARGV: seconds to keep, channel (empty: no news), outcomes as JSON: [[id, version, value], ...].
+_KEEP = """
+local news = {}
+for _, each in ipairs(cjson.decode(ARGV[3])) do
+  local key = 'outcome:' .. each[1]
+  local there = redis.call('GET', key)
+  if not there or tonumber(string.match(there, '^(%d+)|')) < each[2] then
+    local value = string.format('%d|%s', each[2], each[3])
+    redis.call('SET', key, value, 'EX', ARGV[1])
+    news[#news + 1] = each[1] .. '|' .. value
+  end
+end
+if #news > 0 and ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], table.concat(news, '\\n')) end
+return #news
+"""
+
+
+class Known(NamedTuple):
+    """What Redis knows of a request."""
+
+    shown: Shown | None
+    remembered: Remembered | None
+
+
+def keep(rows: Sequence[Shown], *, tell: bool) -> None:
+    """`RedisError` if it is away; then nothing has been projected either."""
+    if rows:
+        values = json.dumps([(str(row.request_id), row.version, encode(row)) for row in rows])
+        admission.redis().eval(_KEEP, 0, str(admission.REMEMBER_S), NEWS if tell else "", values)
+
+
+def look(request_id: UUID, patience_s: float = 2.5) -> Known:
+    """`RedisError` or `TimeoutError`: it cannot be asked."""
+    return _rounds().ask(request_id, patience_s)
+
+
+def encode(row: Shown) -> str:
+    order_id = None if row.order_id is None else str(row.order_id)
+    return json.dumps([row.user_id, row.sale_id, row.state, order_id, row.pay_before_ms, row.may_buy_again])
+
+
+def decode(request_id: UUID, value: str) -> Shown:
+    """From what is kept: `version|outcome`."""
+    user_id, sale_id, state, order_id, pay_before_ms, may_buy_again = json.loads(value.partition("|")[2])
+    order = None if order_id is None else UUID(order_id)
+    return Shown(request_id, user_id, sale_id, state, order, pay_before_ms, may_buy_again)
+
+
+@lru_cache(maxsize=1)
+def _rounds() -> Rounds[UUID, Known]:
+    return Rounds("looks", _look)
+
+
+def _look(entries: Sequence[Entry[UUID, Known]]) -> None:
+    keys = [key for entry in entries for key in (f"outcome:{entry.ask}", request_key(entry.ask))]
+    found = cast("list[str | None]", admission.redis().mget(keys))
+    for entry, value, known in zip(entries, found[::2], found[1::2], strict=True):
+        entry.settle(Known(None if value is None else decode(entry.ask, value), remembered(known)))

@@ -1,0 +1,158 @@
+"""Through the turnstile: on a real Redis, with a producer that does what the test wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from kafka.future import Future
+
+from gateway import submissions
+from gateway.admission import Admitted, Ask, Verdict
+from gateway.submissions import THREADS, Turnstile, Wanted
+from seckill.problems import Problem
+from tests.services import together, until
+
+pytestmark = pytest.mark.usefixtures("redis")
+
+FOREVER = 10**15
+
+
+@dataclass(slots=True)
+class Producer:
+    """Acknowledges at once, unless it is told to stall or to fail."""
+
+    is_stalled: bool = False
+    fault: Exception | None = None
+    sent: list[dict[str, Any]] = field(default_factory=list)
+    held: list[Future] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def send(self, topic: str, **record: Any) -> Future:
+        if self.fault is not None:
+            raise self.fault
+        future = Future()
+        with self.lock:
+            self.sent.append({"topic": topic, **record})
+            offset = len(self.sent) - 1
+        if self.is_stalled:
+            self.held.append(future)
+        else:
+            future.success(SimpleNamespace(topic=topic, partition=0, offset=offset))
+        return future
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
+    producer = Producer()
+    monkeypatch.setattr(submissions, "producer", lambda: producer)
+    yield producer
+
+
+def wanted(request_id: UUID | None = None, **different: Any) -> Wanted:
+    request_id = request_id or uuid4()
+    ask = Ask(request_id, "0" * 16, f"u-{request_id}", f"{request_id.hex}", 0, FOREVER, ticket_number=request_id.hex)
+    return Wanted(ask._replace(ticket_expires_at_ms=FOREVER, **different), 1, "phone", 1, "00-trace")
+
+
+def passing(turnstile: Turnstile, each: Wanted) -> Callable[[], Admitted]:
+    return lambda: turnstile.pass_through(each)
+
+
+def test_everybody_is_told_his_own_place(producer: Producer) -> None:
+    turnstile = Turnstile()
+    crowd = [wanted() for _ in range(40)]
+    answers = together([passing(turnstile, each) for each in crowd])
+    for each, answer in zip(crowd, answers, strict=True):
+        assert isinstance(answer, Admitted) and answer.place is not None
+        record = producer.sent[answer.place.offset]
+        assert record["key"] == each.ask.user_id.encode()
+        assert str(each.ask.request_id).encode() in record["value"]
+        assert ("traceparent", b"00-trace") in record["headers"]
+
+
+def test_equal_calls_at_once_are_one_record_and_a_later_one_none(producer: Producer) -> None:
+    turnstile, request_id = Turnstile(), uuid4()
+    answers = together([passing(turnstile, wanted(request_id)) for _ in range(20)])
+    answers.append(turnstile.pass_through(wanted(request_id)))
+    assert len(producer.sent) == 1
+    assert {answer.place for answer in answers if isinstance(answer, Admitted)} == {(producer.sent[0]["topic"], 0, 0)}
+    assert len(answers) == 21 and not any(isinstance(answer, BaseException) for answer in answers)
+
+
+def test_without_joining_equal_calls_would_be_many_records(producer: Producer) -> None:
+    """The negative control: other requests, each a record."""
+    turnstile = Turnstile()
+    together([passing(turnstile, wanted()) for _ in range(20)])
+    assert len(producer.sent) == 20
+
+
+def test_who_is_refused_is_not_sent(producer: Producer) -> None:
+    assert Turnstile().pass_through(wanted(full="sold_out")).verdict is Verdict.SOLD_OUT
+    assert producer.sent == []
+
+
+def test_while_the_broker_stalls_three_quarters_of_the_threads_wait_and_the_others_go_away_at_once(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions, "ACK_S", 20.0)
+    producer.is_stalled = True
+    turnstile = Turnstile()
+    answers: list[object] = []
+
+    def one() -> None:
+        try:
+            answers.append(turnstile.pass_through(wanted()))
+        except Problem as problem:
+            answers.append(problem.kind)
+
+    crowd = [threading.Thread(target=one) for _ in range(THREADS)]
+    for each in crowd:
+        each.start()
+    room = THREADS * 3 // 4
+    until(lambda: len(producer.held) == room and len(answers) == THREADS - room, "all to wait or to have gone")
+    assert answers == ["queue-unavailable"] * (THREADS - room)
+    for number, future in enumerate(producer.held):
+        future.success(SimpleNamespace(topic="purchase.requests", partition=0, offset=number))
+    for each in crowd:
+        each.join(20)
+    assert sum(isinstance(answer, Admitted) for answer in answers) == room
+
+
+def test_an_unknown_outcome_is_never_called_a_failure_and_the_retry_is_the_same_event(producer: Producer) -> None:
+    producer.fault = KafkaTimeoutError("nobody answers")
+    turnstile, again = Turnstile(), wanted()
+    with pytest.raises(Problem) as told:
+        turnstile.pass_through(again)
+    assert (told.value.status, told.value.kind, told.value.retry_after_s) == (503, "queue-unknown", 1)
+    producer.fault = None
+    assert turnstile.pass_through(again).verdict is Verdict.KNOWN
+    assert len(producer.sent) == 1
+
+
+def test_a_failure_opens_the_breaker_and_an_acknowledgement_closes_it(producer: Producer) -> None:
+    producer.fault = KafkaConnectionError("gone")
+    turnstile = Turnstile()
+    with pytest.raises(Problem):
+        turnstile.pass_through(wanted())
+    assert not turnstile.breaker.admits(0.0)
+    producer.fault = None
+    turnstile.pass_through(wanted())
+    assert turnstile.breaker.admits(0.0)
+
+
+def test_while_the_breaker_is_open_a_known_request_without_a_place_is_not_sent(producer: Producer) -> None:
+    producer.fault = KafkaConnectionError("gone")
+    turnstile, again = Turnstile(), wanted()
+    with pytest.raises(Problem):
+        turnstile.pass_through(again)
+    producer.fault = None
+    with pytest.raises(Problem, match="not known"):
+        turnstile.pass_through(again._replace(ask=again.ask._replace(full=Verdict.NO_QUEUE.value)))
+    assert producer.sent == []

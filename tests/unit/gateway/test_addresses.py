@@ -1,0 +1,50 @@
+"""Whose address a call is counted for: the client's, as far as proxies that we trust have written it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.conf import settings
+
+from gateway.addresses import client_address, networks
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    trusted = replace(settings.ENVIRONMENT, trusted_proxies="127.0.0.1, 10.0.0.0/8")
+    monkeypatch.setattr(settings, "ENVIRONMENT", trusted)
+
+
+def meta(peer: str, forwarded: str | None = None) -> dict[str, str]:
+    return {"REMOTE_ADDR": peer} | ({} if forwarded is None else {"HTTP_X_FORWARDED_FOR": forwarded})
+
+
+def test_without_trusted_proxies_the_header_is_hearsay() -> None:
+    assert client_address(meta("127.0.0.1", "1.2.3.4")) == "127.0.0.1"
+
+
+@pytest.mark.usefixtures("trusting")
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "counted"),
+    [
+        ("127.0.0.1", "1.2.3.4", "1.2.3.4"),
+        ("127.0.0.1", None, "127.0.0.1"),
+        ("9.9.9.9", "1.2.3.4", "9.9.9.9"),  # no proxy of ours
+        ("127.0.0.1", "6.6.6.6, 1.2.3.4", "1.2.3.4"),  # what the client made up stands before what the proxy saw
+        ("127.0.0.1", "1.2.3.4, 10.0.0.7", "1.2.3.4"),  # two proxies of ours
+        ("127.0.0.1", "nonsense", "127.0.0.1"),
+        ("127.0.0.1", "nonsense, 1.2.3.4", "1.2.3.4"),
+        ("127.0.0.1", "10.0.0.1, 10.0.0.2", "10.0.0.1"),
+        ("127.0.0.1", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),  # a household
+        ("127.0.0.1", "::ffff:1.2.3.4", "1.2.3.4"),
+        ("", "1.2.3.4", "unknown"),
+    ],
+)
+def test_the_header_is_believed_from_its_end_as_far_as_it_is_ours(peer: str, forwarded: str, counted: str) -> None:
+    assert client_address(meta(peer, forwarded)) == counted
+
+
+def test_what_is_no_network_is_refused() -> None:
+    with pytest.raises(ValueError):
+        networks("127.0.0.1, elsewhere")
