@@ -1,4 +1,5 @@
-"""What an operator may do to a sale. Each is one transaction, and stock moves only as a ledger entry."""
+"""What an operator may do to a sale. Each is one transaction with its row in the audit trail, and stock moves only as a
+ledger entry."""
 
 from __future__ import annotations
 
@@ -9,6 +10,10 @@ from django.db import IntegrityError, transaction
 from inventory import rebuild, views
 from inventory.locks import lock_stocks
 from inventory.models import LedgerEntry, Sale, Stock
+from seckill.audit.trail import acting
+
+VERBS = {"open": "open", "paused": "pause", "closed": "close"}
+"""What leads to a state."""
 
 
 class Refused(Exception):
@@ -16,9 +21,10 @@ class Refused(Exception):
 
 
 def create(name: str, sku: str, units: int, unit_price: int, cap: int, opens_at_ms: int, closes_at_ms: int) -> Stock:
-    if units <= 0 or cap <= 0 or unit_price < 0 or closes_at_ms <= opens_at_ms:
-        raise Refused("a sale has units, a cap of at least one, a price and a window that ends after it begins")
-    with transaction.atomic():
+    with acting("sale create", f"{name} {sku}", units=units, unit_price=unit_price, cap=cap, opens_at_ms=opens_at_ms,
+                closes_at_ms=closes_at_ms):  # fmt: skip
+        if units <= 0 or cap <= 0 or unit_price < 0 or closes_at_ms <= opens_at_ms:
+            raise Refused("a sale has units, a cap of at least one, a price and a window that ends after it begins")
         sale = Sale.objects.create(name=name, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
         stock = Stock.objects.create(
             sale=sale, sku=sku, unit_price=unit_price, cap=cap, declared=units, available=units, version=1
@@ -32,28 +38,34 @@ def create(name: str, sku: str, units: int, unit_price: int, cap: int, opens_at_
 
 
 def set_state(sale_id: int, state: str) -> None:
-    if Sale.objects.filter(id=sale_id).exclude(state="closed").update(state=state) != 1:
-        raise Refused(f"sale {sale_id} does not exist or has been closed")
+    with acting(f"sale {VERBS[state]}", f"sale {sale_id}"):
+        if Sale.objects.filter(id=sale_id).exclude(state="closed").update(state=state) != 1:
+            raise Refused(f"sale {sale_id} does not exist or has been closed")
     views.show(sale_id)
 
 
 def adjust(sale_id: int, sku: str, units: int) -> Stock:
     """More units, or fewer of those that are available."""
+    with acting("sale adjust", f"sale {sale_id} {sku}", units=units):
+        stock = _adjust(sale_id, sku, units)
+    rebuild.after_commit(stock.id, stock.gate_epoch)
+    views.show(sale_id)
+    return stock
+
+
+def _adjust(sale_id: int, sku: str, units: int) -> Stock:
     found = Stock.objects.filter(sale_id=sale_id, sku=sku).values_list("id", flat=True).first()
     if found is None or not units:
         raise Refused(f"sale {sale_id} has no {sku}, or there is nothing to change")
+    stock = lock_stocks([found])[found]
+    debit, credit = ("supply", "available") if units > 0 else ("available", "supply")
+    stock.available, stock.version = stock.available + units, stock.version + 1
     try:
         with transaction.atomic():
-            stock = lock_stocks([found])[found]
-            debit, credit = ("supply", "available") if units > 0 else ("available", "supply")
-            stock.available, stock.version = stock.available + units, stock.version + 1
             Stock.objects.filter(id=stock.id).update(available=stock.available, version=stock.version)
-            LedgerEntry.objects.create(
-                stock=stock, version=stock.version, debit=debit, credit=credit, units=abs(units), kind="adjust",
-                cause=uuid4(),
-            )  # fmt: skip
     except IntegrityError as error:
         raise Refused("fewer units are available than are to be taken away") from error
-    rebuild.after_commit(stock.id, stock.gate_epoch)
-    views.show(sale_id)
+    LedgerEntry.objects.create(
+        stock=stock, version=stock.version, debit=debit, credit=credit, units=abs(units), kind="adjust", cause=uuid4()
+    )
     return stock

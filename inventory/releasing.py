@@ -35,7 +35,7 @@ def settle(envelope: Envelope, changed: OrderChanged) -> None:
         posted = _post(envelope.event_id, changed.request_id, "sell", "reserved", "sold") is not None
     elif changed.event in RELEASING:
         posted = _give_back(envelope, changed, "release", "reserved", RELEASING[changed.event])
-    elif changed.event is OrderEvent.REFUNDED and changed.return_units:
+    elif changed.event is OrderEvent.REFUNDED and changed.returned_units:
         posted = _give_back(envelope, changed, "return", "sold", "refunded")
     else:
         return

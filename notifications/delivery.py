@@ -1,59 +1,83 @@
-"""One delivery: at its turn, once in effect. The sink knows the key, so asking twice is telling once."""
+"""One delivery: at its turn, once in effect, and not while its channel's breaker is open.
+
+Whoever holds the row's lock delivers; a second one finds it taken and leaves it. A worker that dies lets go of the lock
+and has changed nothing: the delivery is still due.
+"""
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
+import logging
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
+from notifications import breaker, sinks
+from notifications.breaker import Leave
 from notifications.models import Delivery
+from notifications.sinks import Refused, SinkDown
+from seckill.streams import traces
 
-PATIENCE_S = 3.0
+log = logging.getLogger(__name__)
+
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 30.0
 
 
-def deliver(event_id: UUID, channel: str) -> bool:
-    """True: it is done. Whoever holds the row's lock delivers; a second one finds it taken and leaves it."""
+class Ended(NamedTuple):
+    """What came of one. `after`: the same user's next delivery on that channel, whose turn it is now."""
+
+    state: str
+    after: Delivery | None = None
+
+
+def deliver(event_id: UUID, channel: str, traceparent: str = "") -> Ended | None:
+    """None: it was left alone, for it is done, or another's, or it is not its turn, or the breaker is open."""
+    leave = breaker.ask(channel)
+    if leave is Leave.NO:
+        return None
     with transaction.atomic():
-        row = (
-            Delivery.objects.select_for_update(skip_locked=True)
-            .filter(event_id=event_id, channel=channel, state="due", due_at__lte=timezone.now())
-            .first()
-        )
-        if row is None or _is_waiting(row):
-            return False
-        fault = _tell(row)
-        row.attempts += 1
-        if fault is None:
-            row.state, row.done_at, row.last_fault = "done", timezone.now(), ""
-        else:
-            pause_s = min(FIRST_PAUSE_S * 2 ** min(row.attempts - 1, 10), LONGEST_PAUSE_S)
-            row.due_at, row.last_fault = timezone.now() + timedelta(seconds=pause_s), fault[:500]
-        row.save(update_fields=["attempts", "state", "done_at", "due_at", "last_fault"])
-        return fault is None
+        row = Delivery.objects.select_for_update(skip_locked=True).filter(event_id=event_id, channel=channel)
+        mine = at_their_turn(row).first()
+        fault = None if mine is None else _try(mine, traceparent or mine.traceparent)
+    if mine is None:
+        if leave is Leave.PROBE:
+            breaker.put_back(channel)
+        return None
+    if isinstance(fault, SinkDown):
+        breaker.failed(channel)
+        return Ended(mine.state)
+    breaker.succeeded(channel)
+    theirs = Delivery.objects.filter(channel=channel, user_id=mine.user_id, id__gt=mine.id)
+    return Ended(mine.state, at_their_turn(theirs).order_by("id").first())
 
 
-def _is_waiting(row: Delivery) -> bool:
-    """The same user's previous message on this channel comes first."""
-    earlier = Delivery.objects.filter(channel=row.channel, user_id=row.user_id, id__lt=row.id, state="due")
-    return earlier.exists()
-
-
-def _tell(row: Delivery) -> str | None:
-    """None: the sink has it; else what went wrong."""
-    body = json.dumps({"key": f"{row.event_id}:{row.channel}", "user": row.user_id, "text": row.text}).encode()
-    request = urllib.request.Request(
-        f"{settings.ENVIRONMENT.sinks_url}/{row.channel}", data=body, headers={"Content-Type": "application/json"}
+def at_their_turn(chosen: QuerySet[Delivery]) -> QuerySet[Delivery]:
+    """Those that are due and do not wait for the same user's previous one on that channel."""
+    earlier = Delivery.objects.filter(
+        channel=OuterRef("channel"), user_id=OuterRef("user_id"), id__lt=OuterRef("id"), state="due"
     )
+    return chosen.filter(state="due", due_at__lte=Now()).exclude(Exists(earlier))
+
+
+def _try(row: Delivery, traceparent: str) -> Exception | None:
+    """Inside the transaction that holds the row: tell the sink, and note what came of it."""
+    fault: Exception | None = None
+    row.attempts += 1
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):
-            return None
-    except (OSError, urllib.error.URLError) as error:
-        return str(error)
+        sinks.tell(row, traces.next_hop(traceparent, row.event_id, row.channel))
+        row.state, row.done_at, row.last_fault = "done", timezone.now(), ""
+    except SinkDown as down:
+        fault = down
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(row.attempts - 1, 10), LONGEST_PAUSE_S)
+        row.due_at, row.last_fault = timezone.now() + timedelta(seconds=pause_s), str(down)[:500]
+    except Refused as refused:
+        fault = refused
+        row.state, row.last_fault = "given_up", str(refused)[:500]
+        log.error("given up", extra={"event": str(row.event_id), "channel": row.channel, "reason": row.last_fault})
+    row.save(update_fields=["attempts", "state", "done_at", "due_at", "last_fault"])
+    return fault

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from django.db import transaction
 from django.utils import timezone
 
@@ -12,6 +10,7 @@ from notifications.messages import text_of
 from notifications.models import Delivery
 from orders.events import read as read_order
 from seckill.envelope import BadEnvelope
+from seckill.streams import traces
 from seckill.streams.records import Batch, Permanent
 from seckill.topics import ORDER_EVENTS, Topic
 
@@ -36,12 +35,11 @@ class OrderEvents:
                 deliveries.append(
                     Delivery(
                         event_id=record.envelope.event_id, channel=self.channel, user_id=changed.user_id, text=text,
-                        due_at=now,
+                        traceparent=record.headers.get(traces.HEADER, "")[:55], due_at=now,
                     )
                 )  # fmt: skip
         Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
-        for delivery in deliveries:
-            transaction.on_commit(partial(tasks.enqueue, str(delivery.event_id), self.channel), robust=True)
+        transaction.on_commit(lambda: tasks.enqueue(deliveries), robust=True)
 
 
 def Sms() -> OrderEvents:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from orders.events import OrderChanged, OrderEvent
 
+CHANNELS = ("sms", "email", "push")
+
 TEXTS: dict[OrderEvent, str] = {
     OrderEvent.PLACED: "Your order {order} is held for you. Pay in time and it is yours.",
     OrderEvent.PAID: "Your order {order} is paid. Thank you.",

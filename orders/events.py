@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from seckill import envelope as envelopes
-from seckill.envelope import BadEnvelope, Envelope, Origin
+from seckill.envelope import BadEnvelope, Envelope, Origin, Upcaster
 
-VERSION = 1
+VERSION = 2
 
 
 class OrderEvent(StrEnum):
@@ -37,7 +38,7 @@ class OrderChanged:
     amount: int
     at_ms: int
     pay_before_ms: int
-    return_units: bool = False  # OrderRefunded only: the operator says whether the units come back
+    returned_units: int = 0  # OrderRefunded only: so many come back into the sale; the operator says whether
 
     def envelope(self, cause: UUID | None, origin: Origin | None) -> Envelope:
         body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name != "event"}
@@ -45,11 +46,19 @@ class OrderChanged:
         return envelopes.new(self.event.value, VERSION, body, cause=cause, origin=origin)
 
 
+def _counted(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Version 1 said only whether the units come back."""
+    new = dict(body)
+    new["returned_units"] = int(body["quantity"]) if new.pop("return_units", False) else 0
+    return new
+
+
+UPCASTERS: Mapping[int, Upcaster] = {1: _counted}
+
+
 def read(envelope: Envelope) -> OrderChanged:
-    body = envelope.body
+    body = envelopes.current(envelope, VERSION, UPCASTERS)
     try:
-        if envelope.version != VERSION:
-            raise ValueError(f"version {envelope.version}")
         return OrderChanged(
             OrderEvent(envelope.type),
             UUID(body["order_id"]),
@@ -61,7 +70,7 @@ def read(envelope: Envelope) -> OrderChanged:
             int(body["amount"]),
             int(body["at_ms"]),
             int(body["pay_before_ms"]),
-            bool(body.get("return_units", False)),
+            int(body["returned_units"]),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadEnvelope(f"{envelope.type}: no order event: {error!r}") from error

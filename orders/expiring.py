@@ -1,63 +1,73 @@
-"""Orders whose time to pay is over. The sweep decides; whatever makes it prompt only calls it earlier."""
+"""Orders whose time to pay is over. The sweep decides; whatever makes it prompt only calls it earlier.
+
+Those that nobody has tried to pay end many at a time. Where there is an open attempt the provider is asked first, and
+it is voided: several at a time, for each answer is waited for.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from django.db import Error as DatabaseError
-from django.db import close_old_connections, transaction
-from django.utils import timezone
+from django.db import transaction
 
-from orders import paying
-from orders.lifecycle import State, move
-from orders.models import Order
-from orders.payments.provider import ProviderDown
-from seckill.streams.ready import announce
+from orders import paying, rows
+from orders.lifecycle import State, move, move_many
+from orders.models import Payment
+from orders.payments import provider
+from orders.payments.provider import Answer, ProviderDown
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.5
 MOST_AT_ONCE = 500
-
-
-def expire(order_id: UUID) -> bool:
-    """End one order, unless it was paid meanwhile; an open attempt is voided first."""
-    if not paying.close_attempts(order_id):
-        return False
-    with transaction.atomic():
-        return move(order_id, State.PENDING_PAYMENT, State.EXPIRED) is not None
+MOST_ASKED = 64
+ASKING = 8
 
 
 def expire_due() -> int:
-    due = Order.objects.filter(state=State.PENDING_PAYMENT, pay_before__lte=timezone.now()).order_by("pay_before")
+    """How many orders have ended."""
+    with transaction.atomic():
+        ended = len(move_many(rows.lock_due(MOST_AT_ONCE), State.PENDING_PAYMENT, State.EXPIRED))
+    return ended + _expire_attempted()
+
+
+def _expire_attempted() -> int:
+    attempts = rows.due_attempts(MOST_ASKED)
+    free: dict[UUID, list[bool]] = defaultdict(list)
+    for order_id, payment_id, answer in _void(attempts):
+        free[order_id].append(answer is not None and paying.voided(payment_id, answer))
     ended = 0
-    for order_id in due.values_list("id", flat=True)[:MOST_AT_ONCE]:
-        try:
-            ended += expire(order_id)
-        except ProviderDown as fault:
-            log.warning("expiry waits", extra={"order": str(order_id), "reason": str(fault)})
+    for order_id in (order_id for order_id, every in free.items() if all(every)):
+        with transaction.atomic():
+            ended += move(order_id, State.PENDING_PAYMENT, State.EXPIRED) is not None
     return ended
 
 
-class Sweep:
-    """The process that looks, every half second: orders to end, refunds to ask for."""
+def close_leftovers() -> int:
+    """Attempts that are open though their order has ended: begun while it ended, and nobody has voided them since."""
+    left = Payment.objects.filter(state="open").exclude(order__state=State.PENDING_PAYMENT)
+    attempts = list(left.order_by("opened_at").values_list("order_id", "id")[:MOST_ASKED])
+    answered = [(payment_id, answer) for _, payment_id, answer in _void(attempts) if answer is not None]
+    for payment_id, answer in answered:
+        paying.voided(payment_id, answer)
+    return len(answered)
 
-    def __init__(self) -> None:
-        self._stopping = threading.Event()
 
-    def stop(self) -> None:
-        self._stopping.set()
+def _void(attempts: list[tuple[UUID, UUID]]) -> list[tuple[UUID, UUID, Answer | None]]:
+    """(order, payment, answer); None: the provider did not say, so nobody knows."""
+    if not attempts:
+        return []
+    with ThreadPoolExecutor(min(ASKING, len(attempts)), "void") as pool:
+        answers = list(pool.map(_ask, (payment_id for _, payment_id in attempts)))
+    return [(*attempt, answer) for attempt, answer in zip(attempts, answers, strict=True)]
 
-    def run(self) -> None:
-        announce()
-        while not self._stopping.is_set():
-            try:
-                worked = expire_due() + paying.refund_due()
-            except DatabaseError as fault:
-                log.warning("sweep pauses", extra={"reason": str(fault)})
-                close_old_connections()
-                worked = 0
-            if not worked:
-                self._stopping.wait(BEAT_S)
+
+def _ask(payment_id: UUID) -> Answer | None:
+    """In a thread of the pool: nothing of the database here."""
+    try:
+        return provider.void(payment_id)
+    except ProviderDown as fault:
+        log.warning("expiry waits", extra={"payment": str(payment_id), "reason": str(fault)})
+        return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from inventory.events import PurchaseDecided
 from inventory.events import read as read_inventory
+from orders import tasks
 from orders.placing import place
 from seckill.envelope import BadEnvelope
 from seckill.streams.records import Batch, Permanent
@@ -15,10 +18,14 @@ class Decisions:
     topics = (INVENTORY_DECISIONS,)
 
     def handle(self, batch: Batch) -> None:
+        decisions = []
         for record in batch.records:
             try:
                 said = read_inventory(record.envelope)
             except BadEnvelope as bad:
                 raise Permanent(str(bad)) from bad
             if isinstance(said, PurchaseDecided):
-                place(record.envelope, said)
+                decisions.append((record.envelope, said))
+        made = place(decisions)
+        if made:
+            transaction.on_commit(lambda: tasks.expire_at(made[0].pay_before), robust=True)

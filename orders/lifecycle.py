@@ -8,15 +8,16 @@ whoever changes the row wins, everybody else is told that he was late.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
 from django.db import connection
-from django.utils import timezone
 
+from orders import rows
 from orders.events import OrderChanged, OrderEvent
-from orders.models import Order, Transition
+from orders.models import Order
 from seckill.envelope import Origin
 from seckill.streams.outbox import Event, publish
 from seckill.topics import ORDER_EVENTS
@@ -38,42 +39,46 @@ TRANSITIONS: dict[tuple[State, State], OrderEvent] = {
 }
 
 
-def move(
-    order_id: UUID, before: State, after: State, *, cause: UUID | None = None, return_units: bool = False
-) -> Order | None:
+def move(order_id: UUID, before: State, after: State, *, return_units: bool = False) -> Order | None:
     """The order in its new state, its event published; None: somebody was faster, and that is an answer."""
+    moved = move_many([order_id], before, after, return_units=return_units)
+    return moved[0] if moved else None
+
+
+def move_many(
+    order_ids: Collection[UUID], before: State, after: State, *, return_units: bool = False
+) -> Sequence[Order]:
+    """Those that were where they were expected."""
     assert connection.in_atomic_block
     event = TRANSITIONS[before, after]
-    now = timezone.now()
-    if Order.objects.filter(id=order_id, state=before).update(state=after) != 1:
-        return None
-    order = Order.objects.get(id=order_id)
-    announce(order, event, before, after, now, cause=cause, return_units=return_units)
-    return order
+    moved, at = rows.move(order_ids, before, after)
+    if at is not None:
+        announce(moved, event, before, after, at, return_units=return_units)
+    return moved
 
 
 def announce(
-    order: Order,
+    orders: Sequence[Order],
     event: OrderEvent,
     before: State | None,
     after: State,
     at: datetime,
     *,
-    cause: UUID | None = None,
     return_units: bool = False,
 ) -> None:
-    """The row of the history, and the event that tells of it."""
-    envelope = changed(order, event, at, return_units=return_units).envelope(cause or order.cause, _origin(order))
-    Transition.objects.create(order=order, before=before or "", after=after, event_id=envelope.event_id, at=at)
-    publish([Event(ORDER_EVENTS, order.user_id, envelope)])
+    """The rows of the history, and the events that tell of it."""
+    events = [event_of(order, event, at, return_units=return_units) for order in orders]
+    history = [(order.id, each.envelope.event_id) for order, each in zip(orders, events, strict=True)]
+    rows.insert_history(before or "", after, at, history)
+    publish(events)
 
 
-def changed(order: Order, event: OrderEvent, at: datetime, *, return_units: bool = False) -> OrderChanged:
-    return OrderChanged(
+def event_of(order: Order, event: OrderEvent, at: datetime, *, return_units: bool = False) -> Event:
+    """Caused by the decision that the order rests on."""
+    returned = order.quantity if return_units else 0
+    origin = None if order.origin is None else Origin(*order.origin)
+    said = OrderChanged(
         event, order.id, order.request_id, order.user_id, order.sale_id, order.sku, order.quantity, order.amount,
-        int(at.timestamp() * 1000), int(order.pay_before.timestamp() * 1000), return_units,
+        int(at.timestamp() * 1000), int(order.pay_before.timestamp() * 1000), returned,
     )  # fmt: skip
-
-
-def _origin(order: Order) -> Origin | None:
-    return None if order.origin is None else Origin(*order.origin)
+    return Event(ORDER_EVENTS, order.user_id, said.envelope(order.cause, origin))

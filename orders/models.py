@@ -55,7 +55,11 @@ class ReadDecision(models.Model):
 
 
 class Payment(models.Model):
-    """One attempt to pay. `captured` and `refunded` are what the provider has said, once each."""
+    """One attempt to pay. `captured` and `refunded` are what the provider has said, once each.
+
+    `late`: the money came when the order did not wait for it any more, and goes back. Of those that were not, an order
+    has one at most: that is the payment which it was paid with.
+    """
 
     id = models.UUIDField(primary_key=True)  # also the provider's idempotency key
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="payments")
@@ -65,9 +69,24 @@ class Payment(models.Model):
     opened_at = models.DateTimeField(auto_now_add=True)
     captured_at = models.DateTimeField(null=True)
     refunded_at = models.DateTimeField(null=True)
+    late = models.BooleanField(default=False, db_default=False)
+    matched = models.BooleanField(default=False, db_default=False)  # its capture stands in the provider's log
 
     class Meta:
         db_table = "orders_payment"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["order"],
+                condition=Q(state__in=["captured", "refunding", "refunded"], late=False),
+                name="orders_payment_one_that_counts",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["opened_at"], condition=Q(state__in=["open", "refunding"]), name="orders_payment_due"),
+            models.Index(
+                fields=["captured_at"], condition=Q(captured_at__isnull=False, matched=False), name="orders_payment_new"
+            ),
+        ]
 
 
 class Callback(models.Model):
@@ -81,3 +100,31 @@ class Callback(models.Model):
 
     class Meta:
         db_table = "orders_callback"
+
+
+class ProviderLog(models.Model):
+    """How far the provider's log has been compared with ours. One row."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    read_to = models.BigIntegerField(default=0)
+    read_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "orders_provider_log"
+
+
+class Discrepancy(models.Model):
+    """Where the provider's log and ours do not agree. `owed`: an orphan whose money is being given back; `open`: for an
+    operator to look at; `settled`: it has been explained since."""
+
+    payment_id = models.UUIDField()
+    kind = models.CharField(max_length=80)  # a Finding, in its words
+    order_id = models.CharField(max_length=100, blank=True)  # as the provider names it
+    amount = models.BigIntegerField()
+    state = models.CharField(max_length=10)  # open, owed, settled
+    found_at = models.DateTimeField(auto_now_add=True)
+    settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "orders_discrepancy"
+        constraints = [models.UniqueConstraint(fields=["payment_id", "kind"], name="orders_discrepancy_once")]

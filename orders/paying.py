@@ -1,4 +1,4 @@
-"""Money: attempts, captures, refunds. A payment that comes too late never moves the order: it is refunded, once."""
+"""Money coming in: attempts and captures. A payment that comes too late never moves the order: it goes back, once."""
 
 from __future__ import annotations
 
@@ -7,36 +7,54 @@ from uuid import UUID, uuid5
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
+from django.db.models.functions import Now
 
-from orders.events import OrderEvent
-from orders.lifecycle import State, changed, move
+from orders import refunding
+from orders.lifecycle import State, move
 from orders.models import Callback, Order, Payment
 from orders.payments import provider
-from orders.payments.provider import ProviderDown
 from orders.placing import NAMESPACE
-from seckill.envelope import Origin
-from seckill.streams.outbox import Event, publish
-from seckill.topics import ORDER_EVENTS
 
 log = logging.getLogger(__name__)
 
+MOST_ATTEMPTS = 20
+"""Of one order; each is a row here and there."""
+
 
 def begin(order: Order) -> Payment | None:
-    """The open attempt of the order: the one there is, or a new one. None: there is nothing to pay any more."""
+    """The open attempt of the order: the one there is, or a new one. None: there is nothing to pay any more.
+
+    The row is committed before the provider hears of it: so nothing there is unknown here. An attempt that has ended
+    there, and we had not heard of it, is followed by the next one.
+    """
+    while (payment := _attempt(order.id)) is not None:
+        answer = provider.open_payment(payment.id, order.id, payment.amount)
+        if answer.state == "voided":
+            Payment.objects.filter(id=payment.id, state="open").update(state="voided")
+            continue
+        if answer.state == "captured":
+            with transaction.atomic():
+                capture(payment.id)
+        Payment.objects.filter(id=payment.id).update(provider_reference=answer.reference)
+        return payment
+    return None
+
+
+def _attempt(order_id: UUID) -> Payment | None:
     with transaction.atomic():
-        pending = Order.objects.select_for_update().filter(id=order.id, state=State.PENDING_PAYMENT).first()
-        if pending is None or pending.pay_before <= timezone.now():
+        waiting = Order.objects.select_for_update().filter(
+            id=order_id, state=State.PENDING_PAYMENT, pay_before__gt=Now()
+        )
+        order = waiting.first()
+        if order is None:
             return None
-        payment = pending.payments.filter(state="open").first()
-        if payment is None:
-            number = pending.payments.count()
+        number = order.payments.count()
+        payment = order.payments.filter(state="open").first()
+        if payment is None and number < MOST_ATTEMPTS:
             payment = Payment.objects.create(
-                id=uuid5(NAMESPACE, f"payment {number} of {order.id}"), order=pending, amount=pending.amount
+                id=uuid5(NAMESPACE, f"payment {number} of {order.id}"), order=order, amount=order.amount
             )
-    answer = provider.open_payment(payment.id, order.id, payment.amount)
-    Payment.objects.filter(id=payment.id).update(provider_reference=answer.reference)
-    return payment
+        return payment
 
 
 def told(callback_id: str, payment_id: UUID, kind: str) -> bool:
@@ -52,47 +70,21 @@ def told(callback_id: str, payment_id: UUID, kind: str) -> bool:
         if kind == "captured":
             capture(payment_id)
         elif kind == "refunded":
-            refunded(payment_id)
+            refunding.refunded(payment_id)
     return True
 
 
 def capture(payment_id: UUID) -> None:
-    """The provider has the money. The order becomes PAID if it still waits; else the money goes back."""
-    captured = Payment.objects.filter(id=payment_id, state__in=("open", "voided"))
-    if captured.update(state="captured", captured_at=timezone.now()) != 1:
+    """Inside a transaction: the provider has the money. The order becomes PAID if it still waits; else the money goes
+    back. That we had voided the attempt, or thought so, changes nothing: what was captured was captured."""
+    taken = Payment.objects.select_for_update().filter(id=payment_id, state__in=("open", "voided")).first()
+    if taken is None:
         return
-    payment = Payment.objects.get(id=payment_id)
-    if move(payment.order_id, State.PENDING_PAYMENT, State.PAID) is None:
-        Payment.objects.filter(id=payment_id, state="captured").update(state="refunding")
-        log.info("late payment", extra={"order": str(payment.order_id), "payment": str(payment_id)})
-
-
-def refunded(payment_id: UUID) -> None:
-    """The provider has given the money back."""
-    done = Payment.objects.filter(id=payment_id, state="refunding")
-    if done.update(state="refunded", refunded_at=timezone.now()) != 1:
-        return
-    order = Payment.objects.select_related("order").get(id=payment_id).order
-    if order.state in (State.EXPIRED, State.CANCELLED, State.PAID):
-        event = changed(order, OrderEvent.LATE_PAYMENT_REFUNDED, timezone.now())
-        origin = Origin(*order.origin) if order.origin else None
-        publish([Event(ORDER_EVENTS, order.user_id, event.envelope(order.cause, origin))])
-
-
-def refund_due() -> int:
-    """Ask for every refund that is owed, again and again until the provider says it is done; how many were."""
-    done = 0
-    for payment_id in Payment.objects.filter(state="refunding").values_list("id", flat=True)[:200]:
-        try:
-            answer = provider.refund(payment_id)
-        except ProviderDown as fault:
-            log.warning("refund waits", extra={"payment": str(payment_id), "reason": str(fault)})
-            continue
-        if answer.state == "refunded":
-            with transaction.atomic():
-                refunded(payment_id)
-            done += 1
-    return done
+    late = move(taken.order_id, State.PENDING_PAYMENT, State.PAID) is None
+    state = "refunding" if late else "captured"
+    Payment.objects.filter(id=payment_id).update(state=state, late=late, captured_at=Now())
+    if late:
+        log.info("late payment", extra={"order": str(taken.order_id), "payment": str(payment_id)})
 
 
 def close_attempts(order_id: UUID) -> bool:
@@ -100,13 +92,16 @@ def close_attempts(order_id: UUID) -> bool:
 
     `ProviderDown` if the provider does not say: then nobody knows, and the order waits.
     """
-    free = True
-    for payment in Payment.objects.filter(order_id=order_id, state="open"):
-        answer = provider.void(payment.id)
-        if answer.state == "captured":
-            with transaction.atomic():
-                capture(payment.id)
-            free = False
-        else:
-            Payment.objects.filter(id=payment.id, state="open").update(state="voided")
-    return free
+    attempts = Payment.objects.filter(order_id=order_id, state="open").values_list("id", flat=True)
+    closed = [voided(payment_id, provider.void(payment_id)) for payment_id in attempts]
+    return all(closed)
+
+
+def voided(payment_id: UUID, answer: provider.Answer) -> bool:
+    """What the provider has answered to a void; False: it was captured before."""
+    if answer.state == "captured":
+        with transaction.atomic():
+            capture(payment_id)
+        return False
+    Payment.objects.filter(id=payment_id, state="open").update(state="voided")
+    return True

@@ -1,13 +1,47 @@
-"""The Celery application: workers deliver notifications and make expiry prompt; nothing rests on its queue."""
+"""The Celery application: workers deliver notifications and make expiry prompt; nothing rests on its queues."""
 
 from __future__ import annotations
 
+import logging
 import os
+import time
+from collections.abc import Sequence
+from typing import Any
 
 from celery import Celery
+from celery.exceptions import CeleryError
+from kombu.entity import Queue
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+
+from seckill.breaker import Breaker
+
+log = logging.getLogger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 
 app = Celery("seckill")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["notifications", "orders"])
+
+# A queue for each channel of notifications: a worker may be given one of them only (`-Q notify.sms`).
+app.conf.task_queues = [Queue(name) for name in ("celery", "notify.sms", "notify.email", "notify.push")]  # type: ignore[no-untyped-call]
+
+_breaker = Breaker(most_failures=1, open_s=2.0)
+
+
+def hint(task: Any, calls: Sequence[tuple[Any, ...]], **options: Any) -> bool:
+    """Enqueue a task for each of these arguments, if that is possible just now: it only makes prompt what a sweep would
+    do anyway. False: it is not; then nobody waits for it again for two seconds."""
+    if not _breaker.may_try(time.monotonic()):
+        return False
+    try:
+        with app.producer_or_acquire() as producer:
+            for arguments in calls:
+                task.apply_async(arguments, producer=producer, retry=False, **options)
+    except (CeleryError, KombuError, RedisError, OSError) as fault:
+        _breaker.failed(time.monotonic())
+        log.warning("not enqueued", extra={"task": task.name, "reason": str(fault)})
+        return False
+    _breaker.succeeded()
+    return True

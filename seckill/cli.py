@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seckill import operating
+from seckill import money, operating
+from seckill.audit import command as auditing
 
 GROUPS = {
     "inventory": "inventory.handlers:PurchaseRequests",
@@ -24,7 +25,7 @@ GROUPS = {
 }
 SWEEPS = {
     "inventory": "inventory.beat:Sweep",
-    "orders": "orders.expiring:Sweep",
+    "orders": "orders.duties:Sweep",
     "notifications": "notifications.sweep:Sweep",
 }
 RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
@@ -79,6 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     operating.add_words(words, sorted(GROUPS), DATA)
     words.choices["lag"].set_defaults(run=_lag)
     words.choices["letters"].set_defaults(run=_letters)
+    auditing.add_words(words, DATA)
+    words.choices["audit"].set_defaults(run=_audit)
+    money.add_words(words, DATA)
+    words.choices["refund"].set_defaults(run=_refund)
+    words.choices["reconcile"].set_defaults(run=_reconcile)
     manage = words.add_parser("manage", help="a command of Django's (migrate, sale, shell, …) on a stack's servers")
     manage.add_argument("--data", type=Path, default=DATA)
     manage.add_argument("words", nargs=argparse.REMAINDER)
@@ -200,6 +206,21 @@ def _lag(chosen: argparse.Namespace) -> int:
 def _letters(chosen: argparse.Namespace) -> int:
     _django(chosen.data)
     return operating.letters(chosen, lambda group: _named(GROUPS[group])())
+
+
+def _audit(chosen: argparse.Namespace) -> int:
+    _django(chosen.data)
+    return auditing.audit(chosen)
+
+
+def _refund(chosen: argparse.Namespace) -> int:
+    _django(chosen.data)
+    return money.refund(chosen)
+
+
+def _reconcile(chosen: argparse.Namespace) -> int:
+    _django(chosen.data)
+    return money.reconcile(chosen)
 
 
 def _manage(chosen: argparse.Namespace) -> int:

@@ -1,14 +1,14 @@
 """Codec: what every message looks like: JSON with an identity, a type, a version, a cause and an origin.
 
 `origin` is the place of the purchase request in its topic: the logical order number of everything that follows from
-it. `cause` is the event that led to this one. Old and new schema versions are read side by side: a body is read by
-(type, version), and what a reader does not know it refuses as `BadEnvelope`, never guesses.
+it. `cause` is the event that led to this one. Old and new schema versions are read side by side: an old body is brought
+up to date step by step (`current`), and what a reader does not know it refuses as `BadEnvelope`, never guesses.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -74,6 +74,24 @@ def decode(content: bytes | None) -> Envelope:
     if not _well_typed(fields):
         raise BadEnvelope("type, version or body has the wrong form")
     return envelope
+
+
+Upcaster = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""From a body of one version to the same body in the next one."""
+
+
+def current(envelope: Envelope, version: int, steps: Mapping[int, Upcaster]) -> Mapping[str, Any]:
+    """The body as `version` has it; `steps[n]` leads from n to n + 1. So readers are brought up to date first, and
+    writers when no reader is left that would refuse them."""
+    body = envelope.body
+    if not 1 <= envelope.version <= version:
+        raise BadEnvelope(f"{envelope.type} {envelope.version}: known are versions 1 to {version}")
+    try:
+        for number in range(envelope.version, version):
+            body = steps[number](body)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise BadEnvelope(f"{envelope.type} {envelope.version}: cannot be read as {version}: {error!r}") from error
+    return body
 
 
 def _well_typed(fields: Mapping[str, Any]) -> bool:

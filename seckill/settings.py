@@ -20,6 +20,7 @@ LANGUAGE_CODE = "en"
 
 INSTALLED_APPS = [
     "seckill.streams",
+    "seckill.audit",
     "gateway",
     "inventory",
     "orders",
@@ -59,4 +60,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 4
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 2, "socket_connect_timeout": 1, "visibility_timeout": 60}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_timeout": 2,
+    "socket_connect_timeout": 1,
+    # A task that waits for its time is unacknowledged until then: a shorter timeout would hand it out again and again.
+    "visibility_timeout": ENVIRONMENT.payment_ttl_s + 60,
+}

@@ -21,7 +21,8 @@ def main() -> int:
     chosen = parser.parse_args()
     chosen.data.mkdir(parents=True, exist_ok=True)
     provider = Provider(chosen.data, chosen.secret)
-    servers = [serve(chosen.provider_port, provider.answer), serve(chosen.sinks_port, Sinks(chosen.data).answer)]
+    sinks = Sinks(chosen.data)
+    servers = [serve(chosen.provider_port, provider.answer), serve(chosen.sinks_port, sinks.answer)]
     provider.start()
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -30,6 +31,7 @@ def main() -> int:
     for server in servers:
         server.shutdown()
     provider.stop()
+    sinks.close()
     return 0
 
 

@@ -1,8 +1,10 @@
-"""A payment provider that can misbehave: it pays late, twice, out of order or never, and calls back over HTTP.
+"""A payment provider that can misbehave (loadtest/sandbox/behaviour.py); it calls back over HTTP, signed.
 
 POST /payments {id, order_id, amount, callback_url}   → {state, reference}      GET /payments/ID
 POST /payments/ID/void   POST /payments/ID/refund {key}
-POST /control {mode: at_once|late|twice|never, delay_s}     what becomes of payments begun from now on
+GET /movements?after=N&limit=M                        → {movements, last}: its log, line by line
+POST /control {mode, delay_s, payment|order}          what becomes of payments begun from now on, or of one
+POST /control {answers, delay_s, times, only}         what becomes of requests
 """
 
 from __future__ import annotations
@@ -10,25 +12,31 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import random
 import sqlite3
 import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from urllib.parse import parse_qs, urlsplit
+from uuid import UUID, uuid4
 
+from loadtest.sandbox.behaviour import BadControl, Behaviour
 from loadtest.sandbox.serving import Answer, Log
 
-MODES = ("at_once", "late", "twice", "never")
 BEAT_S = 0.05
 RETRY_S = 1.0
 MOST_TRIES = 30
+MOST_LINES = 1000
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS payment (id TEXT PRIMARY KEY, order_id TEXT, amount INTEGER, state TEXT, reference TEXT,
                                     callback_url TEXT, pay_at REAL, times INTEGER);
+CREATE TABLE IF NOT EXISTS movement (number INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT, payment TEXT, order_id TEXT,
+                                     amount INTEGER);
 CREATE TABLE IF NOT EXISTS callback (id TEXT PRIMARY KEY, payment TEXT, kind TEXT, due REAL, tries INTEGER, url TEXT);
 """
 
@@ -39,7 +47,7 @@ class Provider:
         self._log = Log(folder / "provider.jsonl")
         self._lock = threading.RLock()
         self._stopping = threading.Event()
-        self._mode, self._delay_s = "at_once", 0.0
+        self.behaviour = Behaviour()
         self._db = sqlite3.connect(folder / "provider.sqlite", check_same_thread=False, isolation_level=None)
         self._db.executescript(_TABLES)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -58,48 +66,74 @@ class Provider:
 
     # ── what it is asked ─────────────────────────────────────────────────────────────────────────
 
-    def answer(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        parts = path.strip("/").split("/")
-        with self._lock:
-            match (method, parts):
-                case ("POST", ["payments"]):
-                    return self._open(body)
-                case ("GET", ["payments", payment]):
-                    return self._shown(payment)
-                case ("POST", ["payments", payment, "void"]):
-                    self._move(payment, ("open",), "voided")
-                    return self._shown(payment)
-                case ("POST", ["payments", payment, "refund"]):
-                    if self._move(payment, ("captured",), "refunded"):
-                        self._call_back(payment, "refunded", 0.0)
-                    return self._shown(payment)
-                case ("POST", ["control"]):
-                    return self._control(body)
+    def answer(self, method: str, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
+        if (method, path) == ("POST", "/control"):
+            return self._control(body)
+        with self.behaviour.around(path) as instead:
+            if instead is not None:
+                return instead
+            with self._lock:
+                return self._answer(method, urlsplit(path).path.strip("/").split("/"), path, body)
+
+    def _answer(self, method: str, parts: list[str], path: str, body: dict[str, Any]) -> Answer:
+        match (method, parts):
+            case ("POST", ["payments"]):
+                return self._open(body)
+            case ("GET", ["payments", payment]):
+                return self._shown(payment)
+            case ("POST", ["payments", payment, "void"]):
+                self._move(payment, "open", "voided")
+                return self._shown(payment)
+            case ("POST", ["payments", payment, "refund"]):
+                if self._move(payment, "captured", "refunded"):
+                    self._call_back(payment, "refunded", 0.0)
+                return self._shown(payment)
+            case ("GET", ["movements"]):
+                return self._movements(parse_qs(urlsplit(path).query))
         return 404, {"error": "unknown address"}
 
     def _open(self, body: dict[str, Any]) -> Answer:
         try:
-            payment, order, amount, url = body["id"], body["order_id"], int(body["amount"]), body["callback_url"]
-        except (KeyError, TypeError, ValueError):
-            return 400, {"error": "id, order_id, amount and callback_url"}
-        pay_at = None if self._mode == "never" else time.time() + self._delay_s
+            payment, order, amount = str(UUID(body["id"])), str(body["order_id"]), int(body["amount"])
+            url = str(body["callback_url"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return 400, {"error": "id (a UUID), order_id, amount and callback_url"}
+        paying = self.behaviour.paying_of(payment, order)
+        pay_at = None if paying.after_s is None else time.time() + paying.after_s
         made = self._db.execute(
             "INSERT OR IGNORE INTO payment VALUES (?, ?, ?, 'open', ?, ?, ?, ?)",
-            (payment, order, amount, f"ref-{uuid4().hex[:12]}", url, pay_at, 2 if self._mode == "twice" else 1),
+            (payment, order, amount, f"ref-{uuid4().hex[:12]}", url, pay_at, paying.tellings),
         )
         if made.rowcount:
-            self._log.write("opened", payment=payment, order=order, amount=amount)
+            self._note("opened", payment)
         return self._shown(payment)
 
     def _shown(self, payment: str) -> Answer:
         row = self._db.execute("SELECT state, reference FROM payment WHERE id = ?", (payment,)).fetchone()
         return (404, {"error": "unknown payment"}) if row is None else (200, {"state": row[0], "reference": row[1]})
 
+    def _movements(self, query: dict[str, list[str]]) -> Answer:
+        try:
+            after, most = (
+                int(query.get(name, [otherwise])[0]) for name, otherwise in (("after", "0"), ("limit", "100"))
+            )
+        except ValueError:
+            return 400, {"error": "after and limit are numbers"}
+        rows = self._db.execute(
+            "SELECT number, what, payment, order_id, amount FROM movement WHERE number > ? ORDER BY number LIMIT ?",
+            (after, max(1, min(most, MOST_LINES))),
+        )
+        names = ("number", "what", "payment", "order", "amount")
+        lines = [dict(zip(names, row, strict=True)) for row in rows]
+        last = self._db.execute("SELECT coalesce(max(number), 0) FROM movement").fetchone()[0]
+        return 200, {"movements": lines, "last": last}
+
     def _control(self, body: dict[str, Any]) -> Answer:
-        if body.get("mode") not in MODES:
-            return 400, {"error": f"mode is one of {', '.join(MODES)}"}
-        self._mode, self._delay_s = body["mode"], float(body.get("delay_s", 0))
-        self._log.write("control", mode=self._mode, delay_s=self._delay_s)
+        try:
+            self.behaviour.control(body)
+        except BadControl as bad:
+            return 400, {"error": str(bad)}
+        self._log.write("control", said=body)
         return 200, {}
 
     # ── what it does by itself ───────────────────────────────────────────────────────────────────
@@ -116,28 +150,34 @@ class Provider:
 
     def _capture_due(self) -> None:
         rows = self._db.execute(
-            "SELECT id, times FROM payment WHERE state = 'open' AND pay_at <= ?", (time.time(),)
+            "SELECT id, order_id, times FROM payment WHERE state = 'open' AND pay_at <= ?", (time.time(),)
         ).fetchall()
-        for payment, times in rows:
-            if self._move(payment, ("open",), "captured"):
+        for payment, order, times in rows:
+            if self._move(payment, "open", "captured"):
+                paying = self.behaviour.paying_of(payment, order)
+                held_s = random.uniform(0, paying.delay_s) if paying.mode == "out_of_order" else 0.0
                 for number in range(times):
-                    self._call_back(payment, "captured", 0.2 * number)
+                    self._call_back(payment, "captured", held_s + 0.2 * number, again=number > 0)
 
-    def _move(self, payment: str, before: tuple[str, ...], after: str) -> bool:
-        marks = ",".join("?" * len(before))
+    def _move(self, payment: str, before: str, after: str) -> bool:
         changed = self._db.execute(
-            f"UPDATE payment SET state = ? WHERE id = ? AND state IN ({marks})", (after, payment, *before)
-        )
-        if changed.rowcount:
-            amount = self._db.execute("SELECT amount FROM payment WHERE id = ?", (payment,)).fetchone()[0]
-            self._log.write(after, payment=payment, amount=amount)
-        return bool(changed.rowcount)
+            "UPDATE payment SET state = ? WHERE id = ? AND state = ?", (after, payment, before)
+        ).rowcount
+        if changed:
+            self._note(after, payment)
+        return bool(changed)
 
-    def _call_back(self, payment: str, kind: str, delay_s: float) -> None:
+    def _note(self, what: str, payment: str) -> None:
+        order, amount = self._db.execute("SELECT order_id, amount FROM payment WHERE id = ?", (payment,)).fetchone()
+        self._db.execute(
+            "INSERT INTO movement (what, payment, order_id, amount) VALUES (?, ?, ?, ?)", (what, payment, order, amount)
+        )
+        self._log.write(what, payment=payment, order=order, amount=amount)
+
+    def _call_back(self, payment: str, kind: str, delay_s: float, *, again: bool = False) -> None:
         url = self._db.execute("SELECT callback_url FROM payment WHERE id = ?", (payment,)).fetchone()[0]
-        row = (f"cb-{payment}-{kind}", payment, kind, time.time() + delay_s, 0, url)
-        if delay_s:
-            row = (f"cb-{payment}-{kind}-again", *row[1:])
+        name = f"cb-{payment}-{kind}{'-again' if again else ''}"
+        row = (name, payment, kind, time.time() + delay_s, 0, url)
         self._db.execute("INSERT OR IGNORE INTO callback VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def _deliver(self, callback: str, payment: str, kind: str, tries: int, url: str) -> None:

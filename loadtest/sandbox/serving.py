@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,13 @@ MOST_BODY = 65536
 
 Answer = tuple[int, dict[str, Any]]
 """Status and body."""
+
+Answering = Callable[[str, str, dict[str, Any], Mapping[str, str]], Answer]
+"""Method, path with its query, body, headers by their names in lower case."""
+
+
+class Cut(Exception):
+    """The connection ends here, without an answer; what was done is done."""
 
 
 class Log:
@@ -32,18 +39,28 @@ class Log:
             self._file.write(line + "\n")
 
 
-def serve(port: int, answer: Callable[[str, str, dict[str, Any]], Answer]) -> ThreadingHTTPServer:
-    """`answer(method, path, body)` in a thread for each request."""
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    daemon_threads = True
+
+
+def serve(port: int, answer: Answering) -> ThreadingHTTPServer:
+    """`answer` in a thread for each request."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 60
 
         def do_GET(self) -> None:
-            self._respond(answer("GET", self.path, {}))
+            self._ask("GET", {})
 
         def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            if length > MOST_BODY:
+            try:
+                length = int(self.headers.get("Content-Length") or 0)
+            except ValueError:
+                length = -1
+            if not 0 <= length <= MOST_BODY:
+                self.close_connection = True
                 self._respond((413, {"error": "body too large"}))
                 return
             try:
@@ -51,7 +68,17 @@ def serve(port: int, answer: Callable[[str, str, dict[str, Any]], Answer]) -> Th
             except ValueError:
                 self._respond((400, {"error": "no JSON"}))
                 return
-            self._respond(answer("POST", self.path, body if isinstance(body, dict) else {}))
+            self._ask("POST", body if isinstance(body, dict) else {})
+
+        def _ask(self, method: str, body: dict[str, Any]) -> None:
+            try:
+                answered = answer(
+                    method, self.path, body, {name.lower(): value for name, value in self.headers.items()}
+                )
+            except Cut:
+                self.close_connection = True
+            else:
+                self._respond(answered)
 
         def _respond(self, answered: Answer) -> None:
             status, body = answered
@@ -65,7 +92,6 @@ def serve(port: int, answer: Callable[[str, str, dict[str, Any]], Answer]) -> Th
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

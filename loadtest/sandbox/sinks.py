@@ -1,6 +1,8 @@
-"""Where messages end: SMS, e-mail and push. A key is an effect once; a sink can be told to fail or to hang.
+"""Where messages end: SMS, e-mail and push. A key is an effect once; a sink can be told to misbehave.
 
-POST /sms|email|push  {key, user, text}          POST /control  {channel, mode: ok|fail|hang}
+POST /sms|email|push  {key, user, text}          POST /control  {channel, mode, times}
+Modes: ok · fail (503) · hang (no answer, then 503) · cut (done, and the connection cut before the answer) ·
+refuse (400)
 """
 
 from __future__ import annotations
@@ -8,13 +10,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadtest.sandbox.serving import Answer, Log
+from loadtest.sandbox.serving import Answer, Cut, Log
 
 CHANNELS = ("sms", "email", "push")
-MODES = ("ok", "fail", "hang")
+MODES = ("ok", "fail", "hang", "cut", "refuse")
 HANG_S = 30.0
 
 
@@ -23,26 +26,63 @@ class Sinks:
         self._log = Log(folder / "sinks.jsonl")
         self._lock = threading.Lock()
         self._modes = dict.fromkeys(CHANNELS, "ok")
+        self._times: dict[str, int] = {}  # so often yet, then ok again
         self._seen = sqlite3.connect(folder / "sinks.sqlite", check_same_thread=False, isolation_level=None)
         self._seen.execute("CREATE TABLE IF NOT EXISTS seen (key TEXT PRIMARY KEY)")
 
-    def answer(self, method: str, path: str, body: dict[str, Any]) -> Answer:
+    def close(self) -> None:
+        self._seen.close()
+        self._log.close()
+
+    def answer(self, method: str, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
         channel = path.strip("/")
-        if channel == "control" and body.get("channel") in CHANNELS and body.get("mode") in MODES:
-            self._modes[body["channel"]] = body["mode"]
-            self._log.write("control", channel=body["channel"], mode=body["mode"])
-            return 200, {}
+        if (method, channel) == ("POST", "control"):
+            return self._control(body)
         if method != "POST" or channel not in CHANNELS:
             return 404, {"error": "POST /sms, /email, /push or /control"}
         key, user, text = body.get("key"), body.get("user"), body.get("text")
         if not (isinstance(key, str) and isinstance(user, str) and isinstance(text, str)):
             return 400, {"error": "key, user and text"}
-        if self._modes[channel] == "hang":
+        mode = self._take(channel)
+        if mode == "hang":
             time.sleep(HANG_S)
-        if self._modes[channel] != "ok":
+        if mode not in ("ok", "cut"):
             self._log.write("refused", channel=channel, key=key)
-            return 503, {"error": "the sink was told to fail"}
+            return (400 if mode == "refuse" else 503), {"error": f"the sink was told to {mode}"}
         with self._lock:
             fresh = self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?)", (key,)).rowcount == 1
-            self._log.write("effect" if fresh else "again", channel=channel, key=key, user=user, text=text)
+            self._log.write(
+                "effect" if fresh else "again",
+                channel=channel,
+                key=key,
+                user=user,
+                text=text,
+                traceparent=headers.get("traceparent", ""),
+            )
+        if mode == "cut":
+            raise Cut
         return 200, {"fresh": fresh}
+
+    def _take(self, channel: str) -> str:
+        with self._lock:
+            mode = self._modes[channel]
+            if channel in self._times:
+                self._times[channel] -= 1
+                if self._times[channel] <= 0:
+                    self._modes[channel] = "ok"
+                    del self._times[channel]
+            return mode
+
+    def _control(self, body: dict[str, Any]) -> Answer:
+        channel, mode, times = body.get("channel"), body.get("mode"), body.get("times")
+        if channel not in CHANNELS or mode not in MODES:
+            return 400, {"error": f"channel is one of {', '.join(CHANNELS)}, mode one of {', '.join(MODES)}"}
+        if times is not None and (type(times) is not int or times < 1):
+            return 400, {"error": "times is a whole number above 0"}
+        with self._lock:
+            self._modes[channel] = mode
+            self._times.pop(channel, None)
+            if times is not None:
+                self._times[channel] = times
+        self._log.write("control", channel=channel, mode=mode, times=times)
+        return 200, {}

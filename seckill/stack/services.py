@@ -196,7 +196,7 @@ def services(layout: Layout) -> list[Service]:
                 "--loglevel",
                 "WARNING",
                 "--concurrency",
-                "2",
+                "8",  # threads that mostly wait for somebody's answer
                 "--pool",
                 "threads",
             ),

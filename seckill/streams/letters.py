@@ -14,6 +14,7 @@ from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
 
+from seckill.audit.trail import acting
 from seckill.streams import offsets, outbox, traces
 from seckill.streams.models import DeadLetter
 from seckill.streams.records import Batch, Discards, Handler, Permanent, received
@@ -80,6 +81,13 @@ def try_out(letter: DeadLetter) -> str | None:
 def replay(letter: DeadLetter, handler: Handler, *, quarantined: bool = False) -> str | None:
     """Once; None, or why it failed. After `MOST_REPLAYS` failures only with `quarantined`."""
     assert handler.group == letter.group
+    with acting("letters replay", _name(letter), id=letter.id) as act:
+        why = _replay(letter, handler, quarantined=quarantined)
+        act.result = act.result if why is None else why
+    return why
+
+
+def _replay(letter: DeadLetter, handler: Handler, *, quarantined: bool) -> str | None:
     states = [State.OPEN, *([State.QUARANTINED] if quarantined else [])]
     try:
         with transaction.atomic():
@@ -98,6 +106,13 @@ def replay(letter: DeadLetter, handler: Handler, *, quarantined: bool = False) -
 def discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
     """Once; None, or why not. The handler, if it wants to know, says what it means (a request is INVALID)."""
     assert handler.group == letter.group
+    with acting("letters discard", _name(letter), id=letter.id, because=note) as act:
+        why = _discard(letter, handler, note)
+        act.result = act.result if why is None else why
+    return why
+
+
+def _discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
     with transaction.atomic():
         if not _close(letter, [State.OPEN, State.QUARANTINED], State.DISCARDED, note):
             return f"is {DeadLetter.objects.get(id=letter.id).state}"
@@ -108,6 +123,10 @@ def discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
                 return None  # nobody can say whose it was
             handler.discard(batch)
     return None
+
+
+def _name(letter: DeadLetter) -> str:
+    return f"{letter.group} {letter.topic}-{letter.partition}@{letter.offset}"
 
 
 def _close(letter: DeadLetter, states: Sequence[str], to: str, note: str = "") -> bool:

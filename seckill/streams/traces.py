@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from uuid import UUID
+from uuid import UUID, uuid5
 
 HEADER = "traceparent"
 
@@ -36,6 +36,13 @@ def continued(parent: str | None, event_id: UUID) -> str:
     if parent is None or not _WELL_FORMED.fullmatch(parent):
         return root(event_id)
     return f"{parent[:36]}{event_id.hex[:16]}{parent[52:]}"
+
+
+def next_hop(parent: str, event_id: UUID, hop: str) -> str:
+    """The trace context of a call that an event leads to: its trace, a span that its hop names; "" if there is none."""
+    if not _WELL_FORMED.fullmatch(parent):
+        return ""
+    return f"{parent[:36]}{uuid5(event_id, hop).hex[:16]}{parent[52:]}"
 
 
 @contextmanager

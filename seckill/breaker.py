@@ -1,0 +1,52 @@
+"""Machine: a circuit breaker. Closed: everybody tries. Open, after so many failures in a row: nobody does, for a while.
+Half-open: one tries for all; his success closes it, his failure (or silence) opens it for another while.
+"""
+
+from __future__ import annotations
+
+import threading
+from enum import IntEnum
+
+
+class State(IntEnum):
+    """As numbers, for metrics."""
+
+    CLOSED = 0
+    HALF_OPEN = 1
+    OPEN = 2
+
+
+class Breaker:
+    """`now` is any clock that does not go back, in seconds. Safe among threads."""
+
+    def __init__(self, most_failures: int, open_s: float) -> None:
+        self._most_failures, self._open_s = most_failures, open_s
+        self._failures = 0
+        self._open_until: float | None = None
+        self._lock = threading.Lock()
+
+    def may_try(self, now: float) -> bool:
+        """True in half-open for one caller only: the next one may when he has had his time."""
+        with self._lock:
+            if self._open_until is None:
+                return True
+            if now < self._open_until:
+                return False
+            self._open_until = now + self._open_s
+            return True
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures, self._open_until = 0, None
+
+    def failed(self, now: float) -> None:
+        with self._lock:
+            self._failures += 1
+            if self._failures >= self._most_failures:
+                self._open_until = now + self._open_s
+
+    def state(self, now: float) -> State:
+        with self._lock:
+            if self._open_until is None:
+                return State.CLOSED
+            return State.OPEN if now < self._open_until else State.HALF_OPEN

@@ -1,0 +1,46 @@
+"""The breaker, by a clock of the test's own."""
+
+from __future__ import annotations
+
+from seckill.breaker import Breaker, State
+
+
+def broken() -> Breaker:
+    breaker = Breaker(most_failures=3, open_s=10)
+    for now in (0, 1, 2):
+        assert breaker.may_try(now)
+        breaker.failed(now)
+    return breaker
+
+
+def test_it_opens_after_so_many_failures_in_a_row_and_not_before() -> None:
+    breaker = Breaker(most_failures=3, open_s=10)
+    for _ in range(5):
+        breaker.failed(0)
+        breaker.failed(0)
+        breaker.succeeded()
+    assert breaker.may_try(0)
+    assert not broken().may_try(2)
+
+
+def test_half_open_one_tries_for_all() -> None:
+    breaker = broken()
+    assert breaker.state(11.9) is State.OPEN
+    assert breaker.state(12) is State.HALF_OPEN
+    assert [breaker.may_try(12), breaker.may_try(12), breaker.may_try(13)] == [True, False, False]
+
+
+def test_his_success_closes_it_and_his_failure_opens_it_again() -> None:
+    well, ill = broken(), broken()
+    assert well.may_try(12) and ill.may_try(12)
+    well.succeeded()
+    ill.failed(13)
+    assert well.state(13) is State.CLOSED
+    assert not ill.may_try(22)
+    assert ill.may_try(23)
+
+
+def test_one_that_never_says_what_came_of_it_does_not_keep_it_for_ever() -> None:
+    breaker = broken()
+    assert breaker.may_try(12)
+    assert breaker.may_try(22)
