@@ -7,6 +7,7 @@ a transaction of its own: nobody waits for another's call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ def look(channel: str) -> Standing:
     return Standing(State.CLOSED if is_closed else State.OPEN if is_open else State.HALF_OPEN, failures)
 
 
-def _run(statement: str, parameters: list[object]) -> int:
+def _run(statement: str, parameters: Sequence[str | float]) -> int:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return int(cursor.rowcount)

@@ -56,7 +56,7 @@ def enqueue_due() -> int:
         if breaker.look(channel).state is State.OPEN:
             continue
         due = at_their_turn(Delivery.objects.filter(channel=channel)).order_by("id")
-        done += enqueue(due[:MOST_QUEUED])
+        done += enqueue(list(due[:MOST_QUEUED]))
     return done
 
 
@@ -67,7 +67,7 @@ def queue_of(channel: str) -> str:
 def queued(channel: str) -> int:
     """How long a channel's queue is; where nobody can tell, as long as it may be."""
     try:
-        return int(_redis(settings.ENVIRONMENT.celery_redis_url).llen(queue_of(channel)))  # type: ignore[arg-type]
+        return int(_redis(settings.ENVIRONMENT.celery_redis_url).llen(queue_of(channel)))
     except RedisError as fault:
         log.warning("queue unknown", extra={"channel": channel, "reason": str(fault)})
         return MOST_QUEUED

@@ -28,6 +28,7 @@ SWEEPS = {
     "orders": "orders.duties:Sweep",
     "notifications": "notifications.sweep:Sweep",
 }
+METRICS = {"orders": "orders.metrics:FAMILIES", "notifications": "notifications.metrics:FAMILIES"}
 RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
 DATA = Path("var/stack")
 
@@ -98,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     relay.set_defaults(run=_relay)
     sweep = words.add_parser("sweep", help="do what is due in a service, again and again, in the foreground")
     sweep.add_argument("service", choices=sorted(SWEEPS))
+    sweep.add_argument("--metrics-port", type=int, metavar="N", help="show the service's metrics there, for Prometheus")
+    sweep.add_argument("--metrics-host", default="127.0.0.1", metavar="ADDRESS")
     sweep.set_defaults(run=_sweep)
     words.add_parser("report", help="do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed")
     topics = words.add_parser("topics", help="make the topics that are absent")
@@ -196,7 +199,20 @@ def _relay(chosen: argparse.Namespace) -> int:
 
 def _sweep(chosen: argparse.Namespace) -> int:
     _django()
+    if chosen.metrics_port is not None:
+        _show_metrics(chosen)
     return _until_told(_named(SWEEPS[chosen.service])())
+
+
+def _show_metrics(chosen: argparse.Namespace) -> None:
+    from seckill.metrics import serve
+
+    if chosen.service not in METRICS:
+        raise SystemExit(f"seckill: {chosen.service} has no metrics; those of {', '.join(METRICS)} can be shown")
+    try:
+        serve(chosen.metrics_host, chosen.metrics_port, _named(METRICS[chosen.service]))
+    except OSError as fault:
+        raise SystemExit(f"seckill: --metrics-port {chosen.metrics_port}: {fault.strerror}") from fault
 
 
 def _lag(chosen: argparse.Namespace) -> int:

@@ -1,0 +1,82 @@
+"""Shell: a page of metrics on a process's own port, in Prometheus' text format (`--metrics-port`).
+
+What is counted in tables is read when the page is asked for, so any one process of a service can show it, and a restart
+forgets nothing. Labels never name a person or a purchase.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection
+
+from mqcore.metrics import Family, Observed, Sample
+
+log = logging.getLogger(__name__)
+
+
+def gauge(name: str, meaning: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]) -> Family:
+    return Observed(name, meaning, "gauge", labels, read)
+
+
+def samples(statement: str, labels: int) -> Callable[[], Iterable[Sample]]:
+    """Of a statement whose first columns are the values of the labels, and the last one is the sample."""
+
+    def read() -> list[Sample]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return [(tuple(map(str, row[:labels])), float(row[labels])) for row in cursor.fetchall()]
+
+    return read
+
+
+def page(families: Iterable[Family]) -> str:
+    """`DatabaseError` if what stands in tables cannot be read."""
+    lines: list[str] = []
+    for family in families:
+        lines += [f"# HELP {family.name} {family.meaning}", f"# TYPE {family.name} {family.kind}", *family.lines()]
+    return "\n".join(lines) + "\n"
+
+
+def serve(host: str, port: int, families: list[Family]) -> HTTPServer:
+    """In a thread of its own, one scrape after the other; `OSError` if the port is taken."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                return self._answer(404, "GET /metrics\n")
+            try:
+                close_old_connections()
+                self._answer(200, page(families))
+            except DatabaseError as fault:
+                log.warning("no metrics", extra={"reason": str(fault)})
+                self._answer(503, "the database is away\n")
+
+        def _answer(self, status: int, text: str) -> None:
+            content = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer((host, port), Handler)
+
+    def run() -> None:
+        try:
+            server.serve_forever()
+        finally:
+            connection.close()
+
+    threading.Thread(target=run, daemon=True, name="metrics").start()
+    return server
