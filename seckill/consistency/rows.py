@@ -285,6 +285,7 @@ class SinkLine(NamedTuple):
     event_id: UUID
     channel: str
     user_id: str
+    trace_id: str = ""  # of the W3C context it came with
 
 
 class Gate(NamedTuple):

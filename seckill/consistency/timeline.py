@@ -160,5 +160,7 @@ def _messages(evidence: Evidence, cast: _Cast) -> list[Moment]:
             moments.append(Moment(delivery.done_at_ms, 8, "delivery", what))
     for line in evidence.sink:
         if line.event_id in events:
-            moments.append(Moment(line.at_ms, 8, "sink", f"{line.what}: {line.channel} of {events[line.event_id]}"))
+            trace = f", trace {line.trace_id}" if line.trace_id else ""
+            what = f"{line.what}: {line.channel} of {events[line.event_id]}{trace}"
+            moments.append(Moment(line.at_ms, 8, "sink", what))
     return moments

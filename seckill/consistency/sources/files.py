@@ -85,7 +85,9 @@ def sink(path: Path) -> tuple[list[SinkLine], list[str]]:
         try:
             if said["what"] in ("effect", "again", "refused"):
                 event, _, channel = said["key"].partition(":")
-                found.append(SinkLine(said["at_ms"], said["what"], UUID(event), channel, said.get("user", "")))
+                trace_id = said.get("traceparent", "")[3:35]
+                user = said.get("user", "")
+                found.append(SinkLine(said["at_ms"], said["what"], UUID(event), channel, user, trace_id))
         except (ValueError, KeyError, TypeError) as error:
             faults.append(f"{path.name}: {error!r}")
     return found, faults

@@ -85,15 +85,14 @@ def test_the_outside_worlds_logs_are_read_as_it_writes_them(tmp_path: Path) -> N
     payment, event = uuid4(), uuid4()
     logs = Log(tmp_path / "provider.jsonl"), Log(tmp_path / "sinks.jsonl")
     logs[0].write("captured", payment=str(payment), amount=100)
-    logs[1].write("effect", channel="sms", key=f"{event}:sms", user="anna", text="x")
+    trace = "00-" + 32 * "a" + "-" + 16 * "b" + "-01"
+    logs[1].write("effect", channel="sms", key=f"{event}:sms", user="anna", text="x", traceparent=trace)
     for log in logs:
         log._file.close()
     lines, faults = files.provider(tmp_path / "provider.jsonl")
     assert [(line.what, line.payment_id, line.amount) for line in lines] == [("captured", payment, 100)]
     told, more = files.sink(tmp_path / "sinks.jsonl")
-    assert [(line.what, line.event_id, line.channel, line.user_id) for line in told] == [
-        ("effect", event, "sms", "anna")
-    ]
+    assert [tuple(line)[1:] for line in told] == [("effect", event, "sms", "anna", 32 * "a")]
     assert faults == more == []
 
 

@@ -34,6 +34,13 @@ def test_a_purchase_is_told_from_the_click_to_the_message() -> None:
     assert any(moment.what == "PENDING_PAYMENT → PAID" for moment in moments)
 
 
+def test_the_trace_that_came_to_the_sink_is_told() -> None:
+    run = good_run()
+    run.sink[:] = [line._replace(trace_id="abc") for line in run.sink]
+    moments = timeline.of(run, Subject(name("anna", "first")))
+    assert all(moment.what.endswith(", trace abc") for moment in moments if moment.where == "sink")
+
+
 def test_request_order_and_user_lead_to_the_same_purchase() -> None:
     run = good_run()
     request = name("bert", "first")
