@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
-from kombu import pools
 from redis import Redis
 
 from loadtest.sandbox.serving import serve
@@ -31,6 +30,7 @@ from seckill.breaker import State
 from seckill.stack.broker import free_port
 from seckill.streams import traces
 from seckill.streams.records import Batch, Received
+from tests.concurrency.queues import arguments_of, celery_queues, tasks_in
 from tests.services import together
 
 
@@ -222,31 +222,16 @@ def test_failures_that_are_not_in_a_row_open_nothing(phones: Phones) -> None:
 
 
 @pytest.fixture
-def queue(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
-    """Celery's Redis; the application is made to use the test's."""
-    from seckill.celery import _breaker, app
-
-    client: Redis = Redis.from_url(settings.ENVIRONMENT.celery_redis_url)
-    for name in ("broker_url", "broker_read_url", "broker_write_url"):
-        monkeypatch.setitem(app.conf, name, settings.ENVIRONMENT.celery_redis_url)
-    app._pool = app.amqp._producer_pool = None  # made anew, with the address that holds then
-    _breaker.succeeded()
-    yield client
-    pools.reset()
-    app._pool = app.amqp._producer_pool = None
-    client.close()
-
-
-def tasks_in(queue: Redis, channel: str) -> list[dict[str, Any]]:
-    found = queue.lrange(tasks.queue_of(channel), 0, -1)
-    return [json.loads(each) for each in found]
+def queue(redis: Redis) -> Iterator[Redis]:
+    with celery_queues() as queues:
+        yield queues
 
 
 def test_the_sweep_enqueues_whose_turn_it_is_and_again_what_was_flushed(queue: Redis) -> None:
     due("ann"), due("ann"), due("bob")
     due("ann", "email")
     assert tasks.enqueue_due() == 3
-    assert (len(tasks_in(queue, "sms")), len(tasks_in(queue, "email"))) == (2, 1)
+    assert (len(tasks_in(queue, "notify.sms")), len(tasks_in(queue, "notify.email"))) == (2, 1)
     queue.flushdb()
     assert tasks.enqueue_due() == 3
 
@@ -257,14 +242,14 @@ def test_a_queue_that_nobody_empties_stays_short(queue: Redis, monkeypatch: pyte
         due(f"user-{number}")
     for _ in range(5):
         tasks.enqueue_due()
-    assert len(tasks_in(queue, "sms")) == 10
+    assert len(tasks_in(queue, "notify.sms")) == 10
 
 
 def test_the_sweep_leaves_a_channel_alone_while_its_breaker_is_open(queue: Redis) -> None:
     due("ann"), due("ann", "push")
     Channel.objects.create(name="sms", failures=9, open_until=timezone.now() + timedelta(minutes=1))
     assert tasks.enqueue_due() == 1
-    assert tasks_in(queue, "sms") == []
+    assert tasks_in(queue, "notify.sms") == []
 
 
 def test_a_queue_that_is_away_costs_promptness_and_nothing_else(queue: Redis) -> None:
@@ -295,19 +280,12 @@ def test_the_trace_of_an_event_reaches_celerys_headers_and_the_sink(queue: Redis
     trace = traces.root(uuid4())
     record = received(OrderEvent.PAID, "ann", trace)
     handled(record)
-    [task] = tasks_in(queue, "sms")
+    [task] = tasks_in(queue, "notify.sms")
     assert task["headers"][traces.HEADER] == trace
-    tasks.deliver_one.apply(args=task_arguments(task), headers={traces.HEADER: trace})
+    tasks.deliver_one.apply(args=arguments_of(task), headers={traces.HEADER: trace})
     [line] = phones.lines()
     assert line["traceparent"][:36] == trace[:36]
     assert line["traceparent"][36:52] != trace[36:52]
-
-
-def task_arguments(task: dict[str, Any]) -> list[Any]:
-    from base64 import b64decode
-
-    arguments: list[Any] = json.loads(b64decode(task["body"]))[0]
-    return arguments
 
 
 def test_an_event_read_twice_is_one_delivery_and_a_loser_hears_nothing(queue: Redis) -> None:
@@ -320,4 +298,4 @@ def test_an_event_read_twice_is_one_delivery_and_a_loser_hears_nothing(queue: Re
 def test_the_end_of_one_delivery_enqueues_the_same_users_next(queue: Redis, phones: Phones) -> None:
     first, second = due(), due()
     tasks.deliver_one.apply(args=[str(first.event_id), "sms"])
-    assert [UUID(task_arguments(task)[0]) for task in tasks_in(queue, "sms")] == [second.event_id]
+    assert [UUID(arguments_of(task)[0]) for task in tasks_in(queue, "notify.sms")] == [second.event_id]

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from redis import Redis
 
 from inventory.events import Decision
-from orders import cancelling, expiring, paying, rows
+from orders import cancelling, expiring, paying, rows, tasks
+from orders.handlers import Decisions
 from orders.lifecycle import State, move
 from orders.models import Order, Payment, ReadDecision, Transition
 from orders.placing import place
 from seckill.streams.models import OutboxRow
+from seckill.streams.records import Batch, Received
 from tests.concurrency.orders_cast import (
     Outside,
     attempt,
@@ -28,6 +33,7 @@ from tests.concurrency.orders_cast import (
     overdue,
     state,
 )
+from tests.concurrency.queues import celery_queues, tasks_in
 from tests.services import together
 
 
@@ -84,6 +90,22 @@ def test_a_batch_costs_as_many_statements_as_a_single_order() -> None:
 
 def _counted() -> CaptureQueriesContext:
     return CaptureQueriesContext(connection)
+
+
+def test_a_batch_leaves_one_task_at_the_end_of_its_time_and_that_ends_its_orders(redis: Redis) -> None:
+    said = [enveloped(decided(f"user-{number}")) for number in range(3)]
+    records = [Received("inventory.decisions", 0, 0, 0, "ann", envelope) for envelope, _ in said]
+    with celery_queues() as queues:
+        with transaction.atomic():
+            Decisions().handle(Batch("cluster", "topic", "inventory.decisions", 0, records))
+        [task] = tasks_in(queues, "celery")
+    last = Order.objects.latest("pay_before")
+    assert datetime.fromisoformat(task["headers"]["eta"]) == last.pay_before
+    tasks.expire.apply()
+    assert Order.objects.filter(state="PENDING_PAYMENT").count() == 3  # the control: not before their time
+    Order.objects.update(pay_before=timezone.now())
+    tasks.expire.apply()
+    assert Order.objects.filter(state="EXPIRED").count() == 3
 
 
 # ── the end of an unpaid order ───────────────────────────────────────────────────────────────────

@@ -88,6 +88,14 @@ def test_a_provider_that_keeps_failing_is_left_alone_for_a_while(outside: Outsid
     assert client.look_up(uuid4()).state == "unknown"
 
 
+def test_a_provider_that_is_too_slow_is_not_waited_for(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "TRY_S", 0.1)
+    monkeypatch.setattr(client, "DEADLINE_S", 0.3)
+    outside.told(answers="slow", delay_s=1)
+    with pytest.raises(client.ProviderDown):
+        client.look_up(uuid4())
+
+
 def test_an_order_cannot_be_paid_twice_even_where_the_code_forgets_to_look(outside: Outside) -> None:
     placed, _ = paid(outside)
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,0 +1,101 @@
+"""HTTP of orders: one's own only, and what the provider says only if it is the provider who says it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from orders import paying
+from orders.lifecycle import State
+from orders.models import Callback
+from orders.payments import signature
+from seckill import tokens
+from tests.concurrency.orders_cast import Outside, attempt, order, outside_world, paid, state
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[Outside]:
+    with outside_world(tmp_path) as outside:
+        yield outside
+
+
+def asked(user: str, path: str, method: str = "POST") -> tuple[int, dict[str, Any]]:
+    answer = Client().generic(
+        method, f"/api/v1/orders{path}", headers={"Authorization": f"Bearer {tokens.issue(user)}"}
+    )
+    return answer.status_code, json.loads(answer.content)
+
+
+def told(body: bytes, secret: str | None = None, at_s: int | None = None) -> int:
+    secret = settings.ENVIRONMENT.provider_secret if secret is None else secret
+    header = signature.sign(secret, body, int(time.time()) if at_s is None else at_s)
+    answer = Client().post(
+        "/api/v1/payments/callback", body, content_type="application/json", headers={signature.HEADER: header}
+    )
+    return int(answer.status_code)
+
+
+def test_an_order_is_seen_paid_and_cancelled_by_its_buyer_only(outside: Outside) -> None:
+    placed = order("ann")
+    for path, method in (("", "GET"), ("/pay", "POST"), ("/cancel", "POST")):
+        assert asked("bob", f"/{placed.id}{path}", method)[0] == 404
+    assert asked("bob", "", "GET") == (200, {"orders": []})
+    assert asked("ann", f"/{placed.id}", "GET")[1]["state"] == "PENDING_PAYMENT"
+    assert asked("ann", f"/{placed.id}/pay")[0] == 202
+    assert asked("ann", f"/{placed.id}/cancel")[1]["state"] == "CANCELLED"
+    assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 409
+
+
+def test_what_is_paid_is_not_cancelled(outside: Outside) -> None:
+    placed, _ = paid(outside)
+    assert asked("ann", f"/{placed.id}/cancel")[0] == 409
+    assert state(placed) is State.PAID
+
+
+def test_a_provider_that_is_away_is_a_503_and_changes_nothing(outside: Outside) -> None:
+    placed = order("ann")
+    attempt(placed)
+    outside.go_away()
+    assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 503
+    assert state(placed) is State.PENDING_PAYMENT
+
+
+def test_a_genuine_callback_is_heard_and_counted(outside: Outside) -> None:
+    placed = order("ann")
+    payment = attempt(placed)
+    body = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
+    assert [told(body) for _ in range(3)] == [200, 200, 200]
+    assert state(placed) is State.PAID
+    assert Callback.objects.get().received == 3
+
+
+def test_a_callback_that_is_not_the_providers_changes_nothing(outside: Outside) -> None:
+    placed = order("ann")
+    payment = attempt(placed)
+    body = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
+    assert told(body, secret="guessed") == told(body, at_s=int(time.time()) - 3600) == 401
+    assert state(placed) is State.PENDING_PAYMENT
+    assert paying.told("cb-1", payment.id, "captured")  # the control
+    assert state(placed) is State.PAID
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"[]", 400),
+        (b"no JSON", 400),
+        (b'{"id": "x", "payment": "no uuid", "kind": "captured"}', 400),
+        (json.dumps({"id": "x", "payment": str(uuid4()), "kind": "captured"}).encode(), 404),
+    ],
+)
+def test_a_callback_that_makes_no_sense_is_refused(body: bytes, status: int) -> None:
+    assert told(body) == status
