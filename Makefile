@@ -15,7 +15,7 @@ ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(ENOUGH)' 2>/dev/null && echo $(name))))
 
-.PHONY: help env demo check test static lint format lock bench docs clean
+.PHONY: help env demo check test night static lint format lock bench docs clean
 
 help:  ## List these words
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read word says; do printf '  make %-8s %s\n' "$$word" "$$says"; done
@@ -39,6 +39,10 @@ check: static  ## The quick gate: format, lint, types, architecture, unit tests,
 
 test: static  ## All tests: the quick gate, contracts, long simulations, other people's clients (under 30 minutes)
 	$(BIN)/pytest -q $(QUICK) $(REST)
+
+night: BOOKS := var/night
+night: $(STAMP)  ## All faults, one after the other, and an hour of chaos (resumes where it was; takes hours)
+	$(BIN)/seckill faults run all chaos --resume --data $(BOOKS)
 
 static: $(STAMP)
 	$(BIN)/ruff format --check --quiet .

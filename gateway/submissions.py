@@ -27,7 +27,7 @@ from gateway.events import PurchaseRequested
 from gateway.places import Place
 from gateway.rounds import Entry, Rounds
 from seckill.problems import Problem
-from seckill.streams import traces
+from seckill.streams import faults, traces
 from seckill.topics import PURCHASE_REQUESTS
 
 THREADS = 64
@@ -106,6 +106,7 @@ class Turnstile:
             if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
                 raise KafkaError("the breaker is open")
             topic, partition = destination(wanted.ask.user_id)
+            faults.point("gateway.before_produce")
             sent = producer().send(
                 topic,
                 key=wanted.ask.user_id.encode(),
@@ -121,6 +122,7 @@ class Turnstile:
 
     def _acknowledged(self, request_id: UUID, metadata: Any) -> None:
         """On the producer's thread."""
+        faults.point("gateway.after_ack")
         place = Place(metadata.topic, metadata.partition, metadata.offset)
         self.breaker.close()
         with self._lock:

@@ -25,6 +25,7 @@ from inventory.locks import lock_stocks
 from inventory.models import LedgerEntry, Stock
 from inventory.stock import Decided, StockNow, decide
 from seckill.envelope import BadEnvelope, Origin
+from seckill.streams import faults
 from seckill.streams.outbox import Event, publish
 from seckill.streams.records import Batch, Permanent
 from seckill.topics import INVENTORY_DECISIONS
@@ -60,6 +61,7 @@ def reserve(batch: Batch) -> None:
     contests = [
         Contest(stock, by_article[article], _proposals(stock, by_article[article])) for article, stock in stocks.items()
     ]
+    faults.point("inventory.after_gate")
     locked = lock_stocks(contest.stock.id for contest in contests if _is_contended(contest))
     now_ms = rows.now_ms()
     verdicts: dict[UUID, Decided] = {}

@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from seckill.consistency.command import main as report
 
         return report(words[1:])
+    if words[:1] == ["faults"]:
+        from seckill.faults.command import main as faults
+
+        return faults(words[1:])
     chosen = _parser().parse_args(words)
     return int(chosen.run(chosen))
 
@@ -65,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
         one = words.add_parser(word, help=text)
         one.add_argument("name")
         one.set_defaults(run=_tell)
+    words.choices["start"].add_argument(
+        "--with", action="append", metavar="NAME=VALUE", help="a variable of its own, e.g. SECKILL_FAULT=…:once"
+    )
     scale = words.add_parser("scale", help="run a service so many times")
     scale.add_argument("service")
     scale.add_argument("count", type=int)
@@ -103,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--metrics-host", default="127.0.0.1", metavar="ADDRESS")
     sweep.set_defaults(run=_sweep)
     words.add_parser("report", help="do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed")
+    words.add_parser("faults", help="break a running sale in every way we know, and ask the books")
     topics = words.add_parser("topics", help="make the topics that are absent")
     topics.set_defaults(run=_topics)
     return parser
@@ -126,7 +134,11 @@ def _up(chosen: argparse.Namespace) -> int:
 def _tell(chosen: argparse.Namespace) -> int:
     from seckill.stack.up import tell
 
-    order = {name: value for name, value in vars(chosen).items() if name not in ("run", "data", "json")}
+    order = {
+        name: value for name, value in vars(chosen).items() if name not in ("run", "data", "json") and value is not None
+    }
+    if "with" in order:
+        order["with"] = dict(text.partition("=")[::2] for text in order["with"])
     return tell(chosen.data, order, as_json=getattr(chosen, "json", False))
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from loadtest.sandbox.serving import Answer, Cut
 
-MODES = ("at_once", "late", "twice", "out_of_order", "never")
-"""What becomes of a payment: paid at once; after `delay_s`; told of twice; told of at some time within `delay_s`, so
-that others overtake it; never paid."""
+MODES = ("at_once", "late", "in_spite", "twice", "out_of_order", "never")
+"""What becomes of a payment: paid at once; after `delay_s`; after it even if it was voided meanwhile; told of twice;
+told of at some time within `delay_s`, so that others overtake it; never paid."""
 ANSWERS = ("ok", "fail", "slow", "cut", "cut_before")
 """What becomes of a request: done; refused with 500; done `delay_s` later; done, and the connection cut before the
 answer; cut before anything is done."""
@@ -31,7 +31,12 @@ class Paying(NamedTuple):
     @property
     def after_s(self) -> float | None:
         """None: never."""
-        return {"never": None, "late": self.delay_s}.get(self.mode, 0.0)
+        return {"never": None, "late": self.delay_s, "in_spite": self.delay_s}.get(self.mode, 0.0)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The states it may be paid from."""
+        return ("open", "voided") if self.mode == "in_spite" else ("open",)
 
     @property
     def tellings(self) -> int:
@@ -71,6 +76,10 @@ class Behaviour:
             self.paying = paying
         else:
             self.of[str(name)] = paying
+
+    @property
+    def may_pay_voided(self) -> bool:
+        return any("voided" in paying.before for paying in (self.paying, *self.of.values()))
 
     def paying_of(self, payment: str, order: str) -> Paying:
         return self.of.get(payment) or self.of.get(order) or self.paying

@@ -149,12 +149,14 @@ class Provider:
                 self._deliver(callback, payment, kind, tries, url)
 
     def _capture_due(self) -> None:
+        states = ("open", "voided" if self.behaviour.may_pay_voided else "open")
         rows = self._db.execute(
-            "SELECT id, order_id, times FROM payment WHERE state = 'open' AND pay_at <= ?", (time.time(),)
+            "SELECT id, order_id, times, state FROM payment WHERE state IN (?, ?) AND pay_at <= ?",
+            (*states, time.time()),
         ).fetchall()
-        for payment, order, times in rows:
-            if self._move(payment, "open", "captured"):
-                paying = self.behaviour.paying_of(payment, order)
+        for payment, order, times, state in rows:
+            paying = self.behaviour.paying_of(payment, order)
+            if state in paying.before and self._move(payment, state, "captured"):
                 held_s = random.uniform(0, paying.delay_s) if paying.mode == "out_of_order" else 0.0
                 for number in range(times):
                     self._call_back(payment, "captured", held_s + 0.2 * number, again=number > 0)

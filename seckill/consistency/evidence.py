@@ -49,6 +49,7 @@ class Evidence:
     faults_planned: tuple[str, ...] = ()
     under_way: tuple[str, ...] = ()  # why the run has not drained; empty: it has
     crowd_sales: frozenset[int] = frozenset()
+    runs: tuple[dict[str, Any], ...] = ()  # as the manifest declares them
 
     attempts: list[Attempt] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)
@@ -77,6 +78,7 @@ class Evidence:
     offsets: list[GroupOffset] = field(default_factory=list)
     outbox: dict[str, int] = field(default_factory=dict)  # unpublished events by writer
     dead: list[DeadLetter] = field(default_factory=list)
+    claimed_again: int = 0  # times a partition was taken over, and read again from where its row stood
 
     provider: list[ProviderLine] = field(default_factory=list)
     sink: list[SinkLine] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 NAME = "manifest.json"
 VERSION = 1
@@ -23,6 +24,7 @@ class Manifest:
     off: frozenset[str] = frozenset()  # letters of sources
     faults: tuple[str, ...] = ()
     is_there: bool = True
+    runs: tuple[dict[str, Any], ...] = ()  # each with its log; sale, buyers, seed, command are told to the reader
 
 
 def read(folder: Path) -> Manifest:
@@ -36,6 +38,7 @@ def read(folder: Path) -> Manifest:
         if said["version"] != VERSION:
             raise ValueError(f"version {said['version']}")
         off = frozenset(OFF[name] for name in said["off"])
-        return Manifest(folder, tuple(run["log"] for run in said["runs"]), off, tuple(said["faults"]))
+        runs = tuple(dict(run) for run in said["runs"])
+        return Manifest(folder, tuple(run["log"] for run in runs), off, tuple(said["faults"]), runs=runs)
     except (ValueError, KeyError, TypeError) as error:
         raise BadManifest(f"{folder / NAME}: {error!r}") from error

@@ -38,6 +38,8 @@ class Instance:
     state: str = "waiting"  # waiting, starting, up, died, down
     missing: str = ""
     restarts: int = -1
+    more: dict[str, str] = field(default_factory=dict)  # variables of its own
+    lives: int = 0  # since they were given
     crashes: int = 0  # in a row
     born_at: float = 0.0
     again_at: float = 0.0
@@ -58,7 +60,8 @@ class Instance:
         self.log = self.layout.folder / "logs" / f"{self.name}.log"
         self.restarts += 1
         environment = self.layout.environment() | {READY_FILE: str(mark), "SECKILL_STACK_NAME": self.name}
-        if self.restarts and "SECKILL_FAULT" in environment:
+        environment |= self.more
+        if self.lives and "SECKILL_FAULT" in environment:
             environment["SECKILL_FAULT"] = left_after_the_first_life(environment["SECKILL_FAULT"])
         with open(self.log, "ab") as output, open(self.layout.run / f"{self.name}.pid", "a+") as held:
             _end(held)  # children of a process that died before them
@@ -69,6 +72,7 @@ class Instance:
                 start_new_session=True, pass_fds=(held.fileno(),), **how,
             )  # fmt: skip
             held.write(str(self.process.pid))
+        self.lives += 1
         self.state, self.born_at = "starting", time.monotonic()
 
     def is_healthy(self) -> bool:

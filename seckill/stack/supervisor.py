@@ -145,6 +145,8 @@ class Supervisor:
                     return {"done": f"{order['service']}: {self._scale(order['service'], int(order['count']))}"}
                 case "stop" | "kill" | "start" as word:
                     named = self._named(order["name"])
+                    if word == "start":
+                        self._give(named, dict(order.get("with", {})))
                     for instance in named:
                         self._tell(f"{instance.name}: {word}")
                         {"stop": self._stop_one, "kill": Instance.kill, "start": self._start_one}[word](instance)
@@ -163,6 +165,14 @@ class Supervisor:
         instance.wanted = False
         instance.signal()
         instance.reap()
+
+    def _give(self, named: Sequence[Instance], more: dict[str, str]) -> None:
+        """Variables of their own, kept over restarts until they are started by a word again."""
+        for instance in named:
+            if instance.is_running and more:
+                raise StackFault(f"{instance.name} runs: stop it first, its variables are given at a start")
+            if not instance.is_running and more != instance.more:
+                instance.more, instance.lives = more, 0
 
     def _start_one(self, instance: Instance) -> None:
         instance.wanted = True

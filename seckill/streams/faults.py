@@ -1,7 +1,8 @@
 """Named fault points, switched on only by a development setting: `SECKILL_FAULT=inventory.after_commit`.
 
 A point that is on kills the process the hard way, as kill -9 would. Several are separated by commas; `name:once` is for
-the first life of a process: the stack leaves it out when it starts the process again.
+the first life of a process: the stack leaves it out when it starts the process again. At `name:freeze` the process
+stops, as SIGSTOP would, the first time it comes there, and goes on when somebody sends SIGCONT.
 """
 
 from __future__ import annotations
@@ -12,14 +13,27 @@ import signal
 from django.conf import settings
 
 ONCE = ":once"
+FREEZE = ":freeze"
+
+_frozen: set[str] = set()
+
+
+def are_on() -> bool:
+    """Is any point on in this process?"""
+    return bool(settings.ENVIRONMENT.fault)
 
 
 def point(name: str) -> None:
-    """Die here if the environment says so."""
-    fault = settings.ENVIRONMENT.fault
-    if fault and name in {each.strip().removesuffix(ONCE) for each in fault.split(",")}:
+    """Die or stop here if the environment says so."""
+    if not settings.ENVIRONMENT.fault:
+        return
+    on = {each.strip() for each in settings.ENVIRONMENT.fault.split(",")}
+    if name in on or name + ONCE in on:
         os.kill(os.getpid(), signal.SIGKILL)
+    if name + FREEZE in on and name not in _frozen:
+        _frozen.add(name)
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def left_after_the_first_life(fault: str) -> str:
-    return ",".join(each for each in fault.split(",") if each and not each.strip().endswith(ONCE))
+    return ",".join(each for each in fault.split(",") if each and not each.strip().endswith((ONCE, FREEZE)))

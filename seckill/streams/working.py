@@ -66,6 +66,7 @@ class Worker:
     def _settle(self, claim: Claim, records: Sequence[Any], start: int) -> int:
         """One transaction; where a record is at fault for good, halves, down to the one that is."""
         end: int = records[-1].offset + 1
+        faults.point(f"{self._handler.group}.before_batch")
         offsets.begin(claim, start, end)
         try:
             self._attempt(claim, records, start, end)
@@ -98,6 +99,9 @@ class Worker:
 
     def _handle(self, claim: Claim, records: Sequence[Any]) -> None:
         listed = [received(record) for record in records]
+        if faults.are_on():
+            for each in listed:
+                faults.point(f"{self._handler.group}.reading.{each.key}")
         with traces.entered((each.envelope.event_id, each.headers.get(traces.HEADER)) for each in listed):
             self._handler.handle(Batch(claim.cluster_id, claim.topic_id, claim.topic, claim.partition, listed))
 

@@ -58,7 +58,7 @@ def nothing_hidden(evidence: Evidence, found: Found) -> None:
 
 def could_have_failed(evidence: Evidence, found: Found) -> None:
     """I24. All declared sources were read whole, planned faults really happened, somebody competed for the units, and
-    where crashes were planned something was delivered again."""
+    where crashes were planned something was delivered again, or read again by a successor."""
     for letter, source in evidence.sources.items():
         if letter in evidence.off or (letter == "F" and not evidence.faults_planned):
             continue
@@ -80,5 +80,10 @@ def could_have_failed(evidence: Evidence, found: Found) -> None:
     again += len(evidence.orders_said) - len({said.event_id for said in evidence.orders_said})
     again += sum(line.what == "again" for line in evidence.sink)
     found.facts["delivered again"] = again
-    if not again and any(word in fault for fault in evidence.faults_planned for word in CRASHES):
-        found.unknown.append("crashes were planned, and nothing was delivered again")
+    found.facts["partitions taken over"] = evidence.claimed_again
+    if (
+        not again
+        and not evidence.claimed_again
+        and any(word in fault for fault in evidence.faults_planned for word in CRASHES)
+    ):
+        found.unknown.append("crashes were planned, and nothing was delivered or read again")

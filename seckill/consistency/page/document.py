@@ -8,28 +8,13 @@ from html import escape
 
 from seckill.consistency import timeline
 from seckill.consistency.evidence import Evidence
-from seckill.consistency.page import figures, pictures
+from seckill.consistency.page import figures, machine, pictures
+from seckill.consistency.page.style import STYLE
 from seckill.consistency.rows import SOURCES
 from seckill.consistency.verdicts import NOBODY, Judged, Verdict, overall
 
 MOST_EXAMPLES = 5
-STYLE = """
-:root{color-scheme:light dark;--fg:#1b1b1b;--bg:#fff;--dim:#666;--line:#ddd;--a:#0b62a8;--b:#b35900;--c:#2d7a3a;
---bad:#b3261e}
-@media (prefers-color-scheme:dark){:root{--fg:#e8e8e8;--bg:#161616;--dim:#a0a0a0;--line:#3a3a3a;--a:#6db3f2;--b:#f0a35e;
---c:#7cc98a;--bad:#ff8a80}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:960px;
-margin:32px auto;padding:0 16px}
-h1{font-size:22px}h2{font-size:22px;margin-top:40px}table{border-collapse:collapse;width:100%;
-font-variant-numeric:tabular-nums}
-td,th{text-align:left;padding:4px 8px;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:right}
-.FAIL{color:var(--bad);font-weight:600}.UNKNOWN{color:var(--b);font-weight:600}.PASS{color:var(--c)}.NOT{color:var(--dim)}
-.dim,.unit{color:var(--dim);fill:var(--dim)}svg{width:100%;height:auto;font-size:13px}svg text{fill:currentColor}
-.a{fill:var(--a);stroke:var(--a)}.b{fill:var(--b);stroke:var(--b)}.c{fill:var(--c);stroke:var(--c)}
-.line{fill:none;stroke-width:1.5}.area{opacity:.35;stroke:none}.axis{stroke:var(--line)}svg text.name{stroke:none}
-svg text.a{fill:var(--a)}svg text.b{fill:var(--b)}svg text.c{fill:var(--c)}details{margin:8px 0}summary{cursor:pointer}
-@media print{details{display:block}}
-"""
+MOST_RUNS = 10
 
 
 def written(evidence: Evidence, judged: Sequence[Judged]) -> str:
@@ -75,12 +60,19 @@ def _invariants(judged: Sequence[Judged]) -> str:
         facts = "; ".join(f"{name}: {value}" for name, value in each.facts.items())
         found = each.violations[0].text if each.violations else "; ".join(each.reasons[:2]) or facts
         rows.append(
-            f"<tr><td>{each.invariant.name}<td>{escape(each.invariant.title)}"
-            f"<td class='{_style(each.verdict)}'>{each.verdict.value}<td class=n>{each.looked_at:,}"
-            f"<td class=n>{len(each.violations):,}<td class=dim>{escape(found)}"
+            f"<tr><td>{each.invariant.name}<td class=w>{escape(each.invariant.title)}"
+            f"<br><span class=dim>{escape(_contract(each))}</span>"
+            f"<td class='{_style(each.verdict)}'>{each.verdict.value}<td>{' '.join(each.invariant.needs) or 'all'}"
+            f"<td class=n>{each.looked_at:,}<td class=n>{len(each.violations):,}<td class='dim f'>{escape(found)}"
         )
-    head = "<th><th>invariant<th>verdict<th class=n>looked at<th class=n>violations<th>what was found"
+    head = "<th><th>invariant<th>verdict<th>sources<th class=n>looked at<th class=n>violations<th>what was found"
     return f"<h2>Invariants</h2><table><tr>{head}{''.join(rows)}</table>"
+
+
+def _contract(each: Judged) -> str:
+    """What holds if it holds, in the words of its check."""
+    words = " ".join((each.invariant.check.__doc__ or "").split())
+    return words.partition(". ")[2]
 
 
 def _story(evidence: Evidence, each: Judged) -> str:
@@ -103,27 +95,33 @@ def _story(evidence: Evidence, each: Judged) -> str:
 
 
 def _pictures(evidence: Evidence) -> str:
-    parts = ["<h2>How far they came</h2>", pictures.bars(figures.funnel(evidence))]
+    """Of a run in which nothing happened there is nothing to draw."""
+    parts = ["<h2>How far they came</h2>", pictures.funnel(figures.funnel(evidence))]
     peak = figures.peak(evidence)
-    if peak is not None:
-        series = [
-            ("offered", "a", peak.offered),
-            ("acknowledged", "b", peak.acknowledged),
-            ("decided", "c", peak.decided),
-        ]
-        parts += [
-            "<h2>The peak, absorbed</h2>",
-            pictures.lines(series, peak.step_ms, "per second"),
-            pictures.lines(
-                [("backlog", "a", [float(count) for count in peak.backlog])], peak.step_ms, "requests", True
-            ),
-        ]
-    rows = "".join(
-        f"<tr><td>{escape(row.stage)}" + "".join(f"<td class=n>{value:,}" for value in row[1:])
-        for row in figures.latencies(evidence)
+    if peak is None:
+        return "".join(parts)
+    bands = figures.bands(evidence, peak)
+    parts += ["<h2>The peak, absorbed</h2>", pictures.peak(peak, bands, figures.sold_out_s(evidence, peak))]
+    rows = figures.latencies(evidence)
+    if rows:
+        parts += ["<h2>How long it took</h2>", pictures.latencies(rows), _percentiles(rows)]
+    levels = figures.sell_through(evidence, peak.began_ms)
+    if levels:
+        declared = sum(entry.units for entry in evidence.ledger if entry.kind == "declare")
+        parts += ["<h2>Units held and sold</h2>", pictures.sell_through(levels, declared)]
+    shares = figures.fairness(evidence)
+    if shares:
+        parts += ["<h2>First come, first served</h2>", pictures.fairness(shares)]
+    return "".join(parts)
+
+
+def _percentiles(rows: Sequence[figures.Latency]) -> str:
+    body = "".join(
+        f"<tr><td>{escape(row.stage)}" + "".join(f"<td class=n>{value:,}" for value in row[1:]) for row in rows
     )
-    head = "<th>stage" + "".join(f"<th class=n>{name}" for name in ("count", "p50 ms", "p90 ms", "p99 ms", "most ms"))
-    return "".join(parts) + f"<h2>How long it took</h2><table><tr>{head}{rows}</table>"
+    names = ("count", "p50 ms", "p90 ms", "p99 ms", "most ms")
+    head = "<th>stage" + "".join(f"<th class=n>{name}" for name in names)
+    return f"<details><summary>in numbers</summary><table><tr>{head}{body}</table></details>"
 
 
 def _books(evidence: Evidence) -> str:
@@ -153,8 +151,24 @@ def _sources(evidence: Evidence) -> str:
     cut = ", ".join(f"{log.topic}-{log.partition}: {log.start}–{log.cut}" for log in evidence.logs)
     taken = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(evidence.taken_at_ms / 1000))
     return (
-        f"<h2>The evidence</h2><p>taken {taken}</p><table>{''.join(rows)}</table>"
+        f"<h2>The evidence</h2><p>taken {taken}</p>{_origin(evidence)}<table>{''.join(rows)}</table>"
         f"<details><summary>the cut</summary><p class=dim>{escape(cut)}</p></details>"
+    )
+
+
+def _origin(evidence: Evidence) -> str:
+    """On what it ran, and how to do it again."""
+    runs = "".join(
+        f"<li>sale {escape(str(run.get('sale', '?')))}, {escape(str(run.get('buyers', '?')))} buyers"
+        + (f", seed {escape(str(run['seed']))}" if "seed" in run else "")
+        + (f"<br><code>{escape(str(run['command']))}</code>" if run.get("command") else "")
+        for run in evidence.runs[:MOST_RUNS]
+    )
+    more = f"<li>and {len(evidence.runs) - MOST_RUNS} more" if len(evidence.runs) > MOST_RUNS else ""
+    faults = ", ".join(evidence.faults_planned) or "none"
+    return (
+        f"<p class=dim>{escape(machine.described())}</p><p>faults planned: {escape(faults)}</p>"
+        f"<ul>{runs}{more}</ul><p>again: <code>seckill report</code></p>"
     )
 
 

@@ -11,6 +11,9 @@ from seckill.consistency.evidence import Evidence
 from seckill.consistency.rows import RESERVED, Stock
 
 MOST_STEPS = 160
+MOST_BARS = 100
+MOST_BANDS = 12
+NARROW = 0.01
 STEPS_MS = (100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)
 
 
@@ -23,6 +26,30 @@ class Peak(NamedTuple):
     acknowledged: list[float]
     decided: list[float]
     backlog: list[int]
+
+
+class Band(NamedTuple):
+    """A fault, in seconds from the peak's beginning; bands without a name are too close to the one before."""
+
+    from_s: float
+    to_s: float
+    name: str
+
+
+class Level(NamedTuple):
+    """Units that are held and sold from this moment on."""
+
+    at_s: float
+    held: int
+    sold: int
+
+
+class Share(NamedTuple):
+    """Of those who came as number `first` to `end`, this share got a unit."""
+
+    first: int
+    end: int
+    served: float
 
 
 class Latency(NamedTuple):
@@ -81,6 +108,65 @@ def peak(evidence: Evidence) -> Peak | None:
         level += came[number] - went[number]
         backlog.append(max(0, level))
     return Peak(began, step, rates(offered), rates(acked), rates(decided), backlog)
+
+
+def bands(evidence: Evidence, found: Peak) -> list[Band]:
+    """The faults that were really injected, within the picture's time; a moment is drawn as wide as one can see."""
+    span_s = len(found.backlog) * found.step_ms / 1000
+    drawn: list[Band] = []
+    for line in sorted(evidence.injected, key=lambda line: int(line.get("at_ms", 0))):
+        from_s = (int(line.get("at_ms", 0)) - found.began_ms) / 1000
+        to_s = (int(line.get("until_ms", line.get("at_ms", 0))) - found.began_ms) / 1000
+        if to_s < 0 or from_s > span_s:
+            continue
+        is_crowded = len(drawn) >= MOST_BANDS or (drawn and from_s - drawn[-1].from_s < 12 * NARROW * span_s)
+        name = "" if is_crowded else str(line.get("fault", ""))
+        drawn.append(Band(max(0.0, from_s), min(span_s, max(to_s, from_s + NARROW * span_s)), name))
+    return drawn
+
+
+def sold_out_s(evidence: Evidence, found: Peak) -> float | None:
+    """When nothing was left for the first time, in seconds from the peak's beginning."""
+    for stock in evidence.stocks:
+        level = 0
+        for entry in evidence.entries.get(stock.id, ()):
+            level += entry.units * ((entry.credit == "available") - (entry.debit == "available"))
+            if not level:
+                return max(0.0, (entry.at_ms - found.began_ms) / 1000)
+    return None
+
+
+def sell_through(evidence: Evidence, began_ms: int) -> list[Level]:
+    """After each step of time in which something moved."""
+    moves = sorted((entry.at_ms, entry) for entry in evidence.ledger if entry.kind != "declare")
+    if not moves:
+        return []
+    step = max(1, (moves[-1][0] - moves[0][0]) // MOST_STEPS)
+    levels = [Level(max(0.0, (moves[0][0] - began_ms) / 1000), 0, 0)]
+    held = sold = 0
+    until = moves[0][0] + step
+    for at_ms, entry in moves:
+        if at_ms >= until:
+            levels.append(Level((until - began_ms) / 1000, held, sold))
+            until = at_ms + step
+        held += entry.units * ((entry.credit == "reserved") - (entry.debit == "reserved"))
+        sold += entry.units * ((entry.credit == "sold") - (entry.debit == "sold"))
+    return [*levels, Level((moves[-1][0] - began_ms) / 1000, held, sold)]
+
+
+def fairness(evidence: Evidence) -> list[Share]:
+    """By order of arrival in the log, of all who could have had one."""
+    came = sorted(
+        (evidence.first_requested[row.request_id].came, row.decision == RESERVED)
+        for row in evidence.decided
+        if row.decision in (RESERVED, "SOLD_OUT") and row.request_id in evidence.first_requested
+    )
+    wide = max(1, -(-len(came) // MOST_BARS))
+    groups = [came[first : first + wide] for first in range(0, len(came), wide)]
+    return [
+        Share(number * wide, number * wide + len(group), sum(served for _, served in group) / len(group))
+        for number, group in enumerate(groups)
+    ]
 
 
 def latencies(evidence: Evidence) -> list[Latency]:

@@ -72,6 +72,7 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
         taken_at_ms=taken_at_ms,
         off=manifest.off,
         faults_planned=manifest.faults,
+        runs=manifest.runs,
         under_way=tuple(_under_way(where, ends, fields)),
         **fields,
     )

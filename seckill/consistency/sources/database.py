@@ -108,6 +108,7 @@ _OUTBOX = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"
 _LOGS = (
     "SELECT topic FROM streams_offset GROUP BY topic HAVING count(DISTINCT (cluster_id, topic_id)) > 1 ORDER BY topic"
 )
+_CLAIMED = "SELECT coalesce(sum(epoch - 1), 0) FROM streams_offset WHERE epoch > 1"
 _NOW = f"SELECT {_ms('now()')}"
 
 
@@ -131,6 +132,7 @@ def read(url: str) -> Snapshot:
             fields[query.field] = found
             counts.setdefault(query.letter, {})[query.field] = len(found)
         fields["outbox"] = {row[0]: row[1] for row in connection.execute(_OUTBOX)}
+        fields["claimed_again"] = _number(connection.execute(_CLAIMED).fetchone())
         mixed = [f"rows of more than one log named {row[0]}" for row in connection.execute(_LOGS)]
     return Snapshot(taken_at_ms, fields, counts, mixed)
 

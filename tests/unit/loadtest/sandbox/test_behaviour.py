@@ -66,3 +66,13 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(said: dict[str, obje
         behaviour.control(said)
     assert asked(behaviour) == ("ok", True)
     assert behaviour.paying_of("p", "o").mode == "at_once"
+
+
+def test_a_payment_may_be_taken_in_spite_of_having_been_voided_and_only_if_told_so() -> None:
+    behaviour = Behaviour()
+    assert not behaviour.may_pay_voided
+    behaviour.control({"mode": "in_spite", "delay_s": 3, "order": "stubborn"})
+    assert behaviour.may_pay_voided
+    stubborn, other = behaviour.paying_of("p", "stubborn"), behaviour.paying_of("p", "other")
+    assert (stubborn.after_s, stubborn.before) == (3.0, ("open", "voided"))
+    assert other.before == ("open",)

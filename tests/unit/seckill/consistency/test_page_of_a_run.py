@@ -84,5 +84,5 @@ def test_the_accounts_of_a_stock_come_to_nothing_together() -> None:
 
 
 def test_a_picture_of_nothing_is_a_picture() -> None:
-    assert pictures.bars([]).startswith("<svg")
-    assert pictures.lines([("none", "a", [0.0])], 100, "x").startswith("<svg")
+    assert pictures.funnel([]).startswith("<svg")
+    assert pictures.peak(figures.Peak(0, 100, [0.0], [0.0], [0.0], [0]), [], None).startswith("<svg")

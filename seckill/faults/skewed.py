@@ -1,0 +1,15 @@
+"""Shell: the gateway as it is, in a process whose clock is FAULT_CLOCK_AHEAD_S seconds ahead."""
+
+from __future__ import annotations
+
+import os
+import time
+
+_ahead_s = int(os.environ["FAULT_CLOCK_AHEAD_S"])
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + _ahead_s
+time.time_ns = lambda: _time_ns() + _ahead_s * 1_000_000_000
+
+from seckill.wsgi import application  # noqa: E402  # only now: whoever takes the time has to take it from here
+
+__all__ = ["application"]
