@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from loadtest.sandbox.serving import Answer, Cut
 
-MODES = ("at_once", "late", "in_spite", "twice", "out_of_order", "never")
+MODES = ("at_once", "late", "in_spite", "twice", "out_of_order", "silent", "never")
 """What becomes of a payment: paid at once; after `delay_s`; after it even if it was voided meanwhile; told of twice;
-told of at some time within `delay_s`, so that others overtake it; never paid."""
+told of at some time within `delay_s`, so that others overtake it; paid and never told of; never paid."""
 ANSWERS = ("ok", "fail", "slow", "cut", "cut_before")
 """What becomes of a request: done; refused with 500; done `delay_s` later; done, and the connection cut before the
 answer; cut before anything is done."""
@@ -40,7 +40,7 @@ class Paying(NamedTuple):
 
     @property
     def tellings(self) -> int:
-        return 2 if self.mode == "twice" else 1
+        return {"twice": 2, "silent": 0}.get(self.mode, 1)
 
 
 @dataclass(slots=True)

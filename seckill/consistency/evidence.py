@@ -73,6 +73,7 @@ class Evidence:
     transitions: list[Transition] = field(default_factory=list)
     decisions_read: list[ReadDecision] = field(default_factory=list)
     payments: list[Payment] = field(default_factory=list)
+    orphans: list[UUID] = field(default_factory=list)  # payments of nobody's, whose money is to go back
     deliveries: list[Delivery] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     offsets: list[GroupOffset] = field(default_factory=list)

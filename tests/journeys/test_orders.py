@@ -45,8 +45,12 @@ def paid(stack: Stack, user: str) -> tuple[Buyer, int, str, str]:
 
 def control(stack: Stack, port: str, **said: Any) -> None:
     """Tell the outside world how to behave."""
+    post(stack, port, "/control", said)
+
+
+def post(stack: Stack, port: str, path: str, said: dict[str, Any]) -> None:
     request = urllib.request.Request(
-        f"http://127.0.0.1:{stack.ports[port]}/control",
+        f"http://127.0.0.1:{stack.ports[port]}{path}",
         data=json.dumps(said).encode(),
         headers={"Content-Type": "application/json"},
     )
@@ -82,6 +86,19 @@ def test_a_refund_with_its_units_gives_the_money_back_once_and_the_unit_to_the_n
 
 def money(stack: Stack, order: str) -> Counter[str]:
     return Counter(line["what"] for line in stack.evidence("provider") if line.get("order") == order)
+
+
+def test_money_that_nobody_told_us_of_is_found_in_the_providers_log(stack: Stack) -> None:
+    """Callbacks that never come, and a payment that was never ours."""
+    buyer, _, request, order = ordered(stack, "unheard")
+    control(stack, "provider", order=order, mode="silent")
+    assert buyer.act(order, "pay")[0] == 202
+    buyer.wait_for(request, "PAID")
+    orphan = {"id": str(uuid4()), "order_id": "elsewhere", "amount": 7, "callback_url": "http://127.0.0.1:9/"}
+    post(stack, "provider", "/payments", orphan)
+    stack.wait_until(lambda: money(stack, "elsewhere")["refunded"] == 1, "the orphan's money to go back")
+    known = "SELECT state FROM orders_discrepancy WHERE payment_id = %s"
+    stack.wait_until(lambda: stack.query(known, orphan["id"]) == [("settled",)], "the orphan to be settled")
 
 
 def test_a_refund_without_its_units_leaves_them_sold(stack: Stack) -> None:

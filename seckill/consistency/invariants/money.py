@@ -8,17 +8,24 @@ from uuid import UUID
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.verdicts import Found, Subject
 
+SIGNS = {"captured": 1, "refunded": -1}
+
 
 def money_ties(evidence: Evidence, found: Found) -> None:
     """I14. Of each order, captured − refunded is its amount if it is paid, and nothing else; the provider's log and our
-    payments agree on every capture and every refund."""
+    payments agree on every capture and every refund. Money of nobody's payment (an orphan, once it is known as one) has
+    gone back."""
     ours = {payment.id: payment for payment in evidence.payments}
+    orphans = frozenset(evidence.orphans)
+    orphaned: Counter[UUID] = Counter()
     captured: dict[UUID, int] = {}
     refunded: dict[UUID, int] = {}
     for line in evidence.provider:
         found.looked_at += 1
         payment = ours.get(line.payment_id)
-        if payment is None:
+        if payment is None and line.payment_id in orphans:
+            orphaned[line.payment_id] += SIGNS.get(line.what, 0) * line.amount
+        elif payment is None:
             found.say_missing(f"the provider has {line.what} payment {line.payment_id}, which is none of ours")
         elif line.amount != payment.amount:
             found.say_wrong(f"{line.what} {line.amount}, we asked for {payment.amount}", _of(payment.order_id))
@@ -42,8 +49,10 @@ def money_ties(evidence: Evidence, found: Found) -> None:
     net: Counter[UUID] = Counter()
     for line in evidence.provider:
         if line.payment_id in ours:
-            sign = {"captured": 1, "refunded": -1}.get(line.what, 0)
-            net[ours[line.payment_id].order_id] += sign * line.amount
+            net[ours[line.payment_id].order_id] += SIGNS.get(line.what, 0) * line.amount
+    for orphan, kept in orphaned.items():
+        if kept:
+            found.say_missing(f"{kept} of payment {orphan}, which is none of ours, have not gone back")
     for order in evidence.orders:
         found.looked_at += 1
         kept = net[order.id]

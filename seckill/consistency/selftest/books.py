@@ -171,6 +171,12 @@ def capture_orphaned(evidence: Evidence) -> Evidence:
     return replace(evidence, provider=[*evidence.provider, line])
 
 
+@corruption("I14", "an orphan is known, and its money did not go back")
+def orphan_kept(evidence: Evidence) -> Evidence:
+    line = _line(evidence, "captured")._replace(payment_id=stranger())
+    return replace(evidence, provider=[*evidence.provider, line], orphans=[line.payment_id])
+
+
 @corruption("I14", "a paid order's money was given back")
 def refunded_and_paid(evidence: Evidence) -> Evidence:
     return replace(evidence, provider=[*evidence.provider, _line(evidence, "captured")._replace(what="refunded")])

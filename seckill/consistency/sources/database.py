@@ -84,6 +84,12 @@ QUERIES = (
         rows.Payment,
     ),
     Query(
+        "orphans",
+        "P",
+        "SELECT payment_id FROM orders_discrepancy WHERE state IN ('owed', 'settled')",
+        lambda payment: payment,
+    ),
+    Query(
         "deliveries",
         "N",
         f"SELECT event_id, channel, user_id, state, attempts, {_ms('done_at')} FROM notifications_delivery",
@@ -152,6 +158,7 @@ def unsettled(url: str) -> int:
             connection.execute(
                 "SELECT (SELECT count(*) FROM notifications_delivery WHERE state = 'due')"
                 " + (SELECT count(*) FROM orders_payment WHERE state IN ('open', 'refunding'))"
+                " + (SELECT count(*) FROM orders_discrepancy WHERE state = 'owed')"
                 " + (SELECT count(*) FROM inventory_gate_sync)"
             ).fetchone()
         )

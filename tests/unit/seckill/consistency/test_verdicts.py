@@ -53,6 +53,16 @@ def test_a_source_that_is_declared_off_is_neutral() -> None:
     assert overall(judge(run)) is Verdict.PASS
 
 
+def test_an_orphan_whose_money_has_gone_back_is_no_violation() -> None:
+    run = good_run()
+    captured = next(line for line in run.provider if line.what == "captured")
+    lines = [captured._replace(payment_id=name("orphan"), what=what) for what in ("captured", "refunded")]
+    known = replace(run, provider=[*run.provider, *lines], orphans=[name("orphan")])
+    assert of(known, "I14") is Verdict.PASS
+    assert of(replace(known, provider=[*run.provider, lines[0]]), "I14") is Verdict.FAIL
+    assert of(replace(known, orphans=[]), "I14") is Verdict.FAIL
+
+
 def test_what_is_missing_may_still_come_while_something_is_under_way() -> None:
     run = good_run()
     undecided = replace(run, decided=run.decided[:-1])
