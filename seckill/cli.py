@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -236,19 +236,28 @@ def _letters(chosen: argparse.Namespace) -> int:
     return operating.letters(chosen, lambda group: _named(GROUPS[group])())
 
 
-def _audit(chosen: argparse.Namespace) -> int:
+def _operate(chosen: argparse.Namespace, word: Callable[[argparse.Namespace], int]) -> int:
+    """An operator's word; 3 if the stack's database is not there to hear it."""
     _django(chosen.data)
-    return auditing.audit(chosen)
+    from django.db import OperationalError
+
+    try:
+        return word(chosen)
+    except OperationalError as fault:
+        print(f"seckill: the database cannot be asked (is the stack up?): {fault}".strip(), file=sys.stderr)
+        return 3
+
+
+def _audit(chosen: argparse.Namespace) -> int:
+    return _operate(chosen, auditing.audit)
 
 
 def _refund(chosen: argparse.Namespace) -> int:
-    _django(chosen.data)
-    return money.refund(chosen)
+    return _operate(chosen, money.refund)
 
 
 def _reconcile(chosen: argparse.Namespace) -> int:
-    _django(chosen.data)
-    return money.reconcile(chosen)
+    return _operate(chosen, money.reconcile)
 
 
 def _manage(chosen: argparse.Namespace) -> int:
