@@ -15,7 +15,7 @@ ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(ENOUGH)' 2>/dev/null && echo $(name))))
 
-.PHONY: help env demo check test night static lint format lock bench docs clean
+.PHONY: help env demo unsafe rush check test night static lint format lock bench docs clean
 
 help:  ## List these words
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read word says; do printf '  make %-8s %s\n' "$$word" "$$says"; done
@@ -31,8 +31,14 @@ $(STAMP): requirements.lock pyproject.toml
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP)  ## Show it: start the broker, send records through it, say what was measured
+demo: $(STAMP)  ## A sale from nothing to a verdict: a crowd, a fault in the middle, the books (3 minutes)
 	@$(BIN)/seckill demo
+
+unsafe: $(STAMP)  ## The same with the guards off: it ends in FAIL, and says which requests broke what
+	@$(BIN)/seckill demo --unsafe
+
+rush: $(STAMP)  ## Locust's page against a running stack: http://127.0.0.1:8089
+	@$(BIN)/locust -f loadtest/locustfile.py
 
 check: static  ## The quick gate: format, lint, types, architecture, unit tests, quick simulation (under 5 minutes)
 	$(BIN)/pytest -q $(QUICK) -m "not slow"

@@ -1,4 +1,3 @@
-"""seckill — the project itself: what belongs to no single room.
-
-For now the command line and the demonstration of the broker; the flash sale moves in with its services.
+"""seckill — the project itself: what belongs to no single room: settings, topics, the loop, the stack, the books, the
+demo, the command line.
 """

@@ -4,55 +4,48 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from loadtest.rush.buyer import Buyer, Temper
-from loadtest.rush.http import Client
-from loadtest.rush.log import ClientLog, declare
+from loadtest.characters import FARM, FLOOD, Mixture
+from loadtest.ledger import ClientLog, declare
+from loadtest.rush.crowd import Plan, rush
+from loadtest.strain import WARNING
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    chosen = _parser().parse_args(arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.rate is not None and chosen.rate <= 0:
+        parser.error("--rate is a number of arrivals a second, above zero")
     if chosen.log.exists():
         print(f"{chosen.log} is there already: evidence is not written over", file=sys.stderr)
         return 2
-    chosen.log.parent.mkdir(parents=True, exist_ok=True)
+    mixture = Mixture(**{field.name: getattr(chosen, field.name) for field in fields(Mixture)})
+    plan = Plan(
+        chosen.url, chosen.sale, chosen.buyers, mixture, chosen.over, chosen.rate, chosen.patience, chosen.connections,
+        chosen.prefix, chosen.seed, chosen.farms, chosen.floods,
+    )  # fmt: skip
     declare(chosen.log, chosen.sale, chosen.buyers)
     log = ClientLog(chosen.log, url=chosen.url, sale=chosen.sale, buyers=chosen.buyers, seed=chosen.seed)
     began = time.monotonic()
     try:
-        ends = asyncio.run(rush(chosen, log))
+        ends, strained = asyncio.run(rush(plan, log))
+    except KeyboardInterrupt:
+        print("stopped: what was under way is in the log as not answered", file=sys.stderr)
+        return 130
     finally:
         log.close()
-    print(f"{chosen.buyers} buyers in {time.monotonic() - began:.1f} s")
+    print(f"{ends.total():,} buyers in {time.monotonic() - began:.1f} s")
     for end, count in ends.most_common():
-        print(f"{count:8}  {end}")
+        print(f"{count:8,}  {end}")
+    print(strained)
+    if strained.is_too_much:
+        print(f"warning: {WARNING}", file=sys.stderr)
     return 0
-
-
-async def rush(chosen: argparse.Namespace, log: ClientLog) -> Counter[str]:
-    """All buyers, arriving over so many seconds."""
-    client = Client(f"{chosen.url.rstrip('/')}/api/v1", chosen.connections)
-    temper = Temper(chosen.double_click, chosen.greedy, chosen.pay, chosen.cancel)
-    until = time.monotonic() + chosen.patience
-    ends: Counter[str] = Counter()
-
-    async def one(number: int) -> None:
-        chance = random.Random(f"{chosen.seed}:{number}")
-        await asyncio.sleep(chance.random() * chosen.over)
-        name = f"{chosen.prefix}{chosen.sale}-{number}"
-        ends[await Buyer(name, chosen.sale, client, log, chance, temper, until).run()] += 1
-
-    async with asyncio.TaskGroup() as crowd:
-        for number in range(chosen.buyers):
-            crowd.create_task(one(number))
-    client.close()
-    return ends
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,13 +55,31 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--buyers", type=int, default=500)
     parser.add_argument("--log", type=Path, default=Path("var/stack/evidence/rush.jsonl"), help="a new file")
     parser.add_argument("--over", type=float, default=1.0, metavar="SECONDS", help="they arrive over so long")
+    parser.add_argument(
+        "--rate", type=float, metavar="R", help="instead: so many arrivals a second, whatever became of those before"
+    )
     parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS", help="then they go home")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--prefix", default="buyer-", help="of their names")
     parser.add_argument("--seed", type=int, default=1)
-    for share in ("double_click", "greedy", "pay", "cancel"):
-        default = Temper.__dataclass_fields__[share].default
-        parser.add_argument(f"--{share.replace('_', '-')}", type=float, default=default, metavar="SHARE")
+    parser.add_argument(
+        "--farms", type=int, default=0, metavar="N", help=f"bots: each {FARM.accounts} accounts at one address"
+    )
+    parser.add_argument(
+        "--floods", type=int, default=0, metavar="N", help=f"bots: each one account with {FLOOD.keys} requests"
+    )
+    shares = {
+        "double_click": "who click twice at once",
+        "greedy": "who try a second purchase",
+        "storm": "who click four times and wait for nothing",
+        "pay": "of those served",
+        "cancel": "of those served; the rest walk away",
+    }
+    for share, text in shares.items():
+        default = Mixture.__dataclass_fields__[share].default
+        parser.add_argument(
+            f"--{share.replace('_', '-')}", type=float, default=default, metavar="SHARE", help=f"{text} ({default})"
+        )
     return parser
 
 

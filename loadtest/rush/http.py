@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from loadtest.buyers import Answer
+
 PATIENCE_S = 15.0
-
-
-class Answer(NamedTuple):
-    """`status` 0: no answer came, so nobody knows what happened; `fault` says why."""
-
-    status: int
-    body: dict[str, Any]
-    retry_after_s: float | None = None
-    fault: str = ""
 
 
 class _Connection(NamedTuple):
@@ -37,7 +31,7 @@ class Client:
         self._room = asyncio.Semaphore(connections)
 
     async def call(
-        self, method: str, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         content = b"" if body is None else json.dumps(body).encode()
         lines = [f"{method} {self._base}{path} HTTP/1.1", f"Host: {self._host}:{self._port}"]
@@ -78,9 +72,13 @@ class Client:
             body = json.loads(content or b"{}")
         except ValueError:
             body = {"text": content[:200].decode(errors="replace")}
-        after = headers.get("retry-after")
         keep = headers.get("connection", "").lower() != "close"
-        return Answer(status, body if isinstance(body, dict) else {}, float(after) if after else None), keep
+        after, poll_ms = headers.get("retry-after"), headers.get("x-poll-after-ms")
+        answer = Answer(
+            status, body if isinstance(body, dict) else {}, float(after) if after else None, "",
+            float(poll_ms) / 1000 if poll_ms else None,
+        )  # fmt: skip
+        return answer, keep
 
     def close(self) -> None:
         for connection in self._idle:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from loadtest.rush.log import ClientLog, declare, now_ms
+from loadtest.ledger import ClientLog, declare, now_ms
 from seckill.faults.case import Rush
 
 ANSWER_S = 15.0

@@ -1,18 +1,20 @@
-"""The crowd tells what happened to it, whatever happened; and a buyer behaves like one."""
+"""The plain crowd tells what happened to it, whatever happened, and comes when it was planned to."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import random
-import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loadtest.rush.buyer import Buyer, Temper
-from loadtest.rush.http import Answer, Client
-from loadtest.rush.log import ClientLog
+from loadtest.buyers import Answer
+from loadtest.characters import Mixture
+from loadtest.ledger import ClientLog
+from loadtest.rush.crowd import Plan, rush
+from loadtest.rush.http import Client
 
 Gateway = Callable[[str, str, dict[str, str]], tuple[int, dict[str, Any]] | None]
 REQUEST = "00000000-0000-8000-8000-000000000001"
@@ -52,6 +54,28 @@ async def served(gateway: Gateway, use: Callable[[Client], Awaitable[None]], hea
         client.close()
         server.close()
     return connections
+
+
+class Shop:
+    """A gateway that says SOLD_OUT at once; the first `refusals` attempts get no answer (0) or that status."""
+
+    def __init__(self, *refusals: int) -> None:
+        self.refusals = list(refusals)
+        self.keys: list[str] = []
+
+    def __call__(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]] | None:
+        if path.endswith("/sessions"):
+            return 201, {"token": "t"}
+        if path.endswith("/ticket"):
+            return 201, {"ticket": "T"}
+        if method == "POST" and path.endswith("/purchases"):
+            assert headers["authorization"] == "Bearer t"
+            self.keys.append(headers["idempotency-key"])
+            if self.refusals:
+                refusal = self.refusals.pop(0)
+                return (refusal, {"type": "queue-unknown"}) if refusal else None
+            return 202, {"request_id": REQUEST, "partition": 1, "offset": 2}
+        return 200, {"state": "SOLD_OUT"}
 
 
 def test_a_connection_is_used_again() -> None:
@@ -94,74 +118,53 @@ def test_nobody_there_is_no_crash() -> None:
     assert asyncio.run(client.call("GET", "/sales")).status == 0
 
 
-# ── a buyer ──────────────────────────────────────────────────────────────────────────────────────
+# ── a whole crowd ────────────────────────────────────────────────────────────────────────────────
 
 
-def bought(tmp_path: Path, gateway: Gateway, temper: Temper) -> tuple[str, list[dict[str, Any]]]:
-    """What it came to, and the lines of the log."""
+def rushed(tmp_path: Path, shop: Shop, **plan: Any) -> tuple[Counter[str], list[dict[str, Any]]]:
+    """How it ended for how many, and the lines of the log."""
     log = ClientLog(tmp_path / "rush.jsonl", sale=1)
-    ends: list[str] = []
+    ends: list[Counter[str]] = []
 
     async def use(client: Client) -> None:
-        until = time.monotonic() + 10
-        ends.append(await Buyer("anna", 1, client, log, random.Random(1), temper, until).run())
+        url = f"http://127.0.0.1:{client._port}"
+        ends.append((await rush(Plan(url, 1, mixture=PLAIN, **plan), log))[0])
 
-    asyncio.run(served(gateway, use, head="Retry-After: 0\r\n"))
+    asyncio.run(served(shop, use, head="Retry-After: 0\r\n"))
     log.close()
     return ends[0], [json.loads(line) for line in (tmp_path / "rush.jsonl").read_text().splitlines()]
 
 
-class Shop:
-    """A gateway that says SOLD_OUT at once; the first `refusals` attempts get no answer or a 503."""
-
-    def __init__(self, *refusals: int) -> None:
-        self.refusals = list(refusals)
-        self.keys: list[str] = []
-
-    def __call__(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]] | None:
-        if path.endswith("/sessions"):
-            return 201, {"token": "t"}
-        if method == "POST" and path.endswith("/purchases"):
-            assert headers["authorization"] == "Bearer t"
-            self.keys.append(headers["idempotency-key"])
-            if self.refusals:
-                refusal = self.refusals.pop(0)
-                return (refusal, {"type": "queue-unknown"}) if refusal else None
-            return 202, {"request_id": REQUEST, "partition": 1, "offset": 2}
-        return 200, {"state": "SOLD_OUT"}
+PLAIN = Mixture(double_click=0, greedy=0)
 
 
-PLAIN = Temper(double_click=0, greedy=0)
-
-
-def test_a_buyer_tries_again_under_the_same_key_and_every_attempt_is_in_the_log(tmp_path: Path) -> None:
-    shop = Shop(0, 503)
-    end, lines = bought(tmp_path, shop, PLAIN)
-    assert end == "SOLD_OUT"
-    assert shop.keys == ["first"] * 3
-    attempts = [line for line in lines if line["what"] == "purchase"]
-    assert [line["status"] for line in attempts] == [0, 503, 202]
-    assert attempts[-1] | {"request_id": REQUEST, "partition": 1, "offset": 2} == attempts[-1]
-    assert [line["state"] for line in lines if line["what"] == "poll"] == ["SOLD_OUT"]
+def test_every_attempt_is_a_line_of_the_log_also_one_without_an_answer(tmp_path: Path) -> None:
+    ends, lines = rushed(tmp_path, Shop(0, 503), buyers=1)
+    assert ends == {"SOLD_OUT": 1}
+    assert [(line["what"], line["status"]) for line in lines if "status" in line] == [
+        ("session", 201), ("sale", 200), ("ticket", 201), ("purchase", 0), ("purchase", 503), ("purchase", 202),
+        ("poll", 200),
+    ]  # fmt: skip
+    attempt = next(line for line in lines if line.get("status") == 202)
+    assert attempt | {"key": "key-1", "quantity": 1, "request_id": REQUEST, "partition": 1, "offset": 2} == attempt
     assert lines[-1]["what"] == "end"
     assert lines[-1]["count"] == len(lines) - 1
 
 
-def test_an_impatient_buyer_clicks_twice_under_one_key(tmp_path: Path) -> None:
-    shop = Shop()
-    end, _ = bought(tmp_path, shop, Temper(double_click=1, greedy=0))
-    assert end == "SOLD_OUT"
-    assert shop.keys == ["first", "first"]
+def test_an_open_loop_brings_everybody_though_nobody_is_done(tmp_path: Path) -> None:
+    """Twenty arrive within the time that the first one spends with refusals: nobody waits for him."""
+    ends, lines = rushed(tmp_path, Shop(*[503] * 20), buyers=20, rate=100_000.0)
+    assert ends == {"SOLD_OUT": 20}
+    firsts = [number for number, line in enumerate(lines) if line["what"] == "session"]
+    seconds = [number for number, line in enumerate(lines) if line.get("status") == 202]
+    assert max(firsts) < min(seconds)
 
 
-def test_a_greedy_buyer_has_a_second_key(tmp_path: Path) -> None:
-    shop = Shop()
-    bought(tmp_path, shop, Temper(double_click=0, greedy=1))
-    assert sorted(shop.keys) == ["first", "second"]
-
-
-def test_a_refusal_for_good_ends_it(tmp_path: Path) -> None:
-    shop = Shop(410)
-    end, _ = bought(tmp_path, shop, PLAIN)
-    assert end.startswith("never accepted (410")
-    assert len(shop.keys) == 1
+def test_the_same_seed_is_the_same_crowd() -> None:
+    plan = Plan("http://x", 1, 30, Mixture(), rate=5.0, farms=1, floods=1)
+    came = [[(at_s, person.name, person.address, person.character) for at_s, person in plan.people(0)] for _ in "ab"]
+    assert came[0] == came[1]
+    assert [character.name for *_, character in came[0][-2:]] == ["farm", "flood"]
+    assert came[0] != [
+        (at_s, person.name, person.address, person.character) for at_s, person in replace(plan, seed=2).people(0)
+    ]

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from loadtest.rush.log import ClientLog, declare
+from loadtest.ledger import ClientLog, declare
 from loadtest.sandbox.serving import Log
 from seckill.consistency import manifest
 from seckill.consistency.manifest import BadManifest

@@ -1,0 +1,64 @@
+"""The demo as a user types it: with the guards on it ends well, with the guards off it fails for the right reasons."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seckill.demo.story import MUST_FAIL
+from tests.journeys.stack import environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def demo(folder: Path, *words: str) -> tuple[int, str, dict[str, Any]]:
+    """Exit code, what was said, the report."""
+    command = [sys.executable, "-m", "seckill.cli", "demo", "--quick", "--data", str(folder), *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=500)
+    told = done.stdout + done.stderr
+    reports = list(folder.glob("*/report.json"))
+    assert len(reports) == 1, told
+    return done.returncode, told, json.loads(reports[0].read_text())
+
+
+def verdicts(report: dict[str, Any], wanted: str) -> set[str]:
+    return {each["name"] for each in report["invariants"] if each["verdict"] == wanted}
+
+
+def test_a_demo_kills_inventory_in_the_middle_and_its_books_balance(tmp_path: Path) -> None:
+    code, told, report = demo(tmp_path)
+    assert told.splitlines()[-1] == "VERDICT: PASS", told
+    assert code == 0
+    assert "kill -9" in told
+    assert "decides on" in told
+    [page] = tmp_path.glob("*/report.html")
+    assert str(page) in told
+    assert not verdicts(report, "FAIL") | verdicts(report, "UNKNOWN")
+    assert nobody_is_left(tmp_path)
+
+
+def test_without_guards_the_report_fails_and_names_who_broke_what(tmp_path: Path) -> None:
+    code, told, report = demo(tmp_path, "--unsafe")
+    assert told.splitlines()[-1] == "VERDICT: FAIL", told
+    assert code == 1
+    assert verdicts(report, "FAIL") >= set(MUST_FAIL)
+    for name in MUST_FAIL:
+        invariant = next(each for each in report["invariants"] if each["name"] == name)
+        assert any(example["subject"] for example in invariant["examples"]), f"{name} names nobody"
+        assert invariant["examples"][0]["text"] in told
+    assert nobody_is_left(tmp_path)
+
+
+def nobody_is_left(folder: Path) -> bool:
+    """No process of the demo runs any more."""
+    for path in folder.glob("*/run/*.pid"):
+        pid = int(path.read_text() or 0)
+        if pid and Path(f"/proc/{pid}/cmdline").exists() and str(folder) in Path(f"/proc/{pid}/cmdline").read_text():
+            return False
+    return not any(os.path.exists(path) for path in folder.glob("*/run/stack.sock"))
