@@ -1,6 +1,6 @@
 """Shell: the rows and events of one purchase, as every design here writes them; how they are guarded is its own affair.
 
-Plain psycopg, one connection a thread, prepared statements: what is compared are designs, not an ORM. `guards_off`
+Plain psycopg, a pool of connections, prepared statements: what is compared are designs, not an ORM. `guards_off`
 takes from a database all that would stop a design from breaking its own books.
 """
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 from psycopg import sql
+from psycopg_pool import ConnectionPool
 
 from gateway.events import PurchaseRequested
 from inventory.events import Decision, PurchaseDecided
@@ -21,6 +23,7 @@ from seckill.envelope import Origin
 from seckill.streams import traces
 from seckill.topics import INVENTORY_DECISIONS
 
+POOL = 16
 GUARDS = {
     "inventory_stock": ("inventory_stock_never_negative",),
     "inventory_hold": ("inventory_hold_pkey", "inventory_hold_one_active"),
@@ -69,23 +72,34 @@ class Place(NamedTuple):
     offset: int
 
 
-_thread = threading.local()
+_making = threading.Lock()
 
 
-def connection(url: str) -> psycopg.Connection:
-    """This thread's own."""
-    known: psycopg.Connection | None = getattr(_thread, "connection", None)
-    if known is None or known.closed:
-        known = _thread.connection = psycopg.connect(url, autocommit=True, prepare_threshold=1, connect_timeout=5)
-    return known
+def pool(url: str) -> ConnectionPool[psycopg.Connection[Any]]:
+    """Few connections: more of them only wait for the same row."""
+    with _making:  # or two threads would make two
+        return _pool(url)
 
 
-def stock_of(db: psycopg.Connection, request: PurchaseRequested, *, locked: bool) -> Stock | None:
+@lru_cache(maxsize=1)
+def _pool(url: str) -> ConnectionPool[psycopg.Connection[Any]]:
+    return ConnectionPool(
+        url, min_size=2, max_size=POOL, kwargs={"autocommit": True, "prepare_threshold": 1, "connect_timeout": 5},
+        check=ConnectionPool.check_connection, timeout=10, open=True,
+    )  # fmt: skip
+
+
+def own_place(request: PurchaseRequested) -> Place:
+    """Of a request that stands in no log."""
+    return Place("peer", "no log", 0, request.request_id.int >> 65)
+
+
+def stock_of(db: psycopg.Connection[Any], request: PurchaseRequested, *, locked: bool) -> Stock | None:
     row = db.execute(_STOCK + (" FOR UPDATE" if locked else ""), [request.sale_id, request.sku]).fetchone()
     return None if row is None else Stock(*row)
 
 
-def is_holder(db: psycopg.Connection, request: PurchaseRequested) -> bool:
+def is_holder(db: psycopg.Connection[Any], request: PurchaseRequested) -> bool:
     return db.execute(_HOLDER, [request.sale_id, request.user_id]).fetchone() is not None
 
 
@@ -101,7 +115,12 @@ def rule(request: PurchaseRequested, stock: Stock | None, holder: bool) -> Decis
 
 
 def write(
-    db: psycopg.Connection, request: PurchaseRequested, stock: Stock, decision: Decision, version: int, place: Place
+    db: psycopg.Connection[Any],
+    request: PurchaseRequested,
+    stock: Stock,
+    decision: Decision,
+    version: int,
+    place: Place,
 ) -> None:
     """Decision, hold, ledger entry and event; the stock row is the caller's. In the caller's transaction."""
     at_ms = time.time_ns() // 1_000_000
@@ -130,7 +149,7 @@ def write(
     db.execute(_OUTBOX, [INVENTORY_DECISIONS.name, request.user_id, decided.event_id, decided.encode(), headers])
 
 
-def overwrite(db: psycopg.Connection, stock: Stock, units: int) -> None:
+def overwrite(db: psycopg.Connection[Any], stock: Stock, units: int) -> None:
     """What was read, less the units; whatever somebody else has written meanwhile is gone."""
     db.execute(
         "UPDATE inventory_stock SET available = %s, reserved = %s, version = %s WHERE id = %s",
@@ -138,11 +157,22 @@ def overwrite(db: psycopg.Connection, stock: Stock, units: int) -> None:
     )
 
 
-def decided_before(db: psycopg.Connection, request_id: UUID) -> bool:
+def take(db: psycopg.Connection[Any], stock: Stock, units: int) -> int:
+    """Relative to what is there, whatever that is; the row's new version."""
+    row = db.execute(
+        "UPDATE inventory_stock SET available = available - %(units)s, reserved = reserved + %(units)s, "
+        "version = version + 1 WHERE id = %(id)s RETURNING version",
+        {"units": units, "id": stock.id},
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def decided_before(db: psycopg.Connection[Any], request_id: UUID) -> bool:
     return db.execute("SELECT 1 FROM inventory_decided WHERE request_id = %s", [request_id]).fetchone() is not None
 
 
-def guards_off(db: psycopg.Connection) -> list[str]:
+def guards_off(db: psycopg.Connection[Any]) -> list[str]:
     """Drop the guards; the names of those that were there. Foreign keys go with what they lean on."""
     dropped = []
     for table, names in GUARDS.items():

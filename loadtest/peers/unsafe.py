@@ -47,19 +47,19 @@ class UnsafeRequests:
     def _one(self, batch: Batch, record: Received) -> None:
         """Read, think, write."""
         request = read(record.envelope)
-        db = books.connection(self._url)
-        stock = books.stock_of(db, request, locked=False)
-        if stock is None:
-            return
-        decision = books.rule(request, stock, books.is_holder(db, request))
-        time.sleep(THINKING_S)
-        place = Place(batch.cluster_id, batch.topic_id, batch.partition, record.offset)
-        with db.transaction():
-            version = stock.version
-            if decision is Decision.RESERVED:
-                version += 1
-                books.overwrite(db, stock, request.quantity)
-            books.write(db, request, stock, decision, version, place)
+        with books.pool(self._url).connection() as db:
+            stock = books.stock_of(db, request, locked=False)
+            if stock is None:
+                return
+            decision = books.rule(request, stock, books.is_holder(db, request))
+            time.sleep(THINKING_S)
+            place = Place(batch.cluster_id, batch.topic_id, batch.partition, record.offset)
+            with db.transaction():
+                version = stock.version
+                if decision is Decision.RESERVED:
+                    version += 1
+                    books.overwrite(db, stock, request.quantity)
+                books.write(db, request, stock, decision, version, place)
 
 
 def main() -> int:
@@ -70,7 +70,8 @@ def main() -> int:
 
     logs.to_stderr()
     environment = settings.ENVIRONMENT
-    dropped = books.guards_off(books.connection(environment.database_url))
+    with books.pool(environment.database_url).connection() as db:
+        dropped = books.guards_off(db)
     log.info("guards off", extra={"dropped": ", ".join(dropped) or "none was left"})
     handler = UnsafeRequests(environment.database_url)
     loop = Loop(handler, environment.kafka_bootstrap_servers, "unsafe", Delivery.AT_LEAST_ONCE)

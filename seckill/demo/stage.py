@@ -29,11 +29,15 @@ class DemoFault(Exception):
 
 
 class Stage:
-    def __init__(self, folder: Path, scale: Mapping[str, int], payment_ttl_s: int) -> None:
+    def __init__(self, folder: Path, scale: Mapping[str, int], payment_ttl_s: int, *fault_points: str) -> None:
         self.folder = folder.absolute()
         self._scale = scale
         # Each buyer comes from an address of his own, so the crowd, on this machine, may say whose it is.
-        self._settings = {"SECKILL_TRUSTED_PROXIES": "127.0.0.1", "SECKILL_PAYMENT_TTL_S": str(payment_ttl_s)}
+        self._settings = {
+            "SECKILL_TRUSTED_PROXIES": "127.0.0.1",
+            "SECKILL_PAYMENT_TTL_S": str(payment_ttl_s),
+            "SECKILL_FAULT": ",".join(fault_points),
+        }
         self.layout = Layout(self.folder, Ports(**_ports()))
         self._children: list[subprocess.Popen[bytes]] = []
         self._stack: subprocess.Popen[bytes] | None = None
@@ -72,6 +76,10 @@ class Stage:
         running = [row for row in rows if row["pid"] and instance.fullmatch(row["name"])]
         self._word("kill", name=name)
         return len(running)
+
+    def restarts(self, name: str) -> int:
+        rows = self._word("status")["instances"]
+        return sum(row["restarts"] for row in rows if row["name"] == name)
 
     def _word(self, word: str, **order: Any) -> dict[str, Any]:
         try:
@@ -130,10 +138,10 @@ class Stage:
         )  # fmt: skip
         return int(json.loads(made.stdout)["sale"])
 
-    def plan_fault(self, fault: str) -> None:
-        """Declared before it happens: if it then does not, the report says so."""
+    def plan_faults(self, *faults: str) -> None:
+        """Declared before they happen: if one then does not, the report says so."""
         self.evidence.mkdir(exist_ok=True)
-        manifest = {"version": 1, "runs": [], "off": ["analytics"], "faults": [fault]}
+        manifest = {"version": 1, "runs": [], "off": ["analytics"], "faults": list(faults)}
         (self.evidence / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
     def note_fault(self, fault: str, at_ms: int, **more: Any) -> None:

@@ -26,7 +26,9 @@ REST_S = 180.0
 UNSAFE_REST_S = 5.0
 """Without guards it may never come to rest."""
 LOOK_S = 0.25
-FAULT = "kill-inventory"
+KILL, KILL_RELAY = "kill-inventory", "kill-relay-before-delete"
+RELAY = "relay.inventory"
+"""It dies once, when its first events are sent and not yet removed: so they are delivered again, for sure."""
 MUST_FAIL = ("I1", "I2", "I9", "I12")
 FAILED = 3
 STYLES = {"PASS": "green", "FAIL": "bold red", "UNKNOWN": "yellow", "NOT RUN": "dim"}
@@ -49,7 +51,7 @@ QUICK = Size(40, 240, 3.0, 4.0, 6)
 def play(folder: Path, size: Size, *, unsafe: bool, stay: bool) -> int:
     console = Console(soft_wrap=True)
     scale = {"inventory": 0} if unsafe else {}
-    stage = Stage(folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s)
+    stage = Stage(folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s, f"{RELAY}.before_delete:once")
     code, verdict = FAILED, "NONE"
     try:
         code, verdict = _play(console, stage, size, unsafe=unsafe, stay=stay)
@@ -74,7 +76,7 @@ def _play(console: Console, stage: Stage, size: Size, *, unsafe: bool, stay: boo
     console.print(f"   up after {time.monotonic() - began:.0f} s: {stage.url}", highlight=False)
     if unsafe:
         console.print("   [red]guards off:[/] no inbox, no lock, no constraint; read, then write", highlight=False)
-    stage.plan_fault(FAULT)
+    stage.plan_faults(KILL, KILL_RELAY)
     sale = stage.create_sale(size.units, size.opens_in_s)
     _run_the_sale(console, stage, sale, size, decider)
     code, verdict = _report(console, stage, unsafe=unsafe)
@@ -139,13 +141,17 @@ class Course:
         self._fault_at = size.buyers // 4  # acknowledged requests
         self._rest_s = UNSAFE_REST_S if decider.is_unsafe else REST_S
         self._killed: Count | None = None
-        self._is_back = self._is_sold = False
+        self._is_back = self._is_sold = self._has_relay_died = False
         self._left: Count | None = None
 
     def is_over(self, now: Count) -> bool:
         self._decider.check()
         if self._killed is None and now.acknowledged >= self._fault_at and now.decided:
             self._break(now)
+        if now.decided and not self._has_relay_died and self._stage.restarts(RELAY):
+            self._has_relay_died = True
+            self._stage.note_fault(KILL_RELAY, time.time_ns() // 1_000_000)
+            self._screen.tell("   the relay has died between sending and removing: some decisions are published again")
         if self._killed is not None and not self._is_back and now.decided > self._killed.decided:
             self._is_back = True
             self._screen.tell(f"   it came back by itself and decides on, {now.at_s - self._killed.at_s:.1f} s later")
@@ -163,7 +169,7 @@ class Course:
     def _break(self, now: Count) -> None:
         at_ms = time.time_ns() // 1_000_000
         killed = self._decider.kill()
-        self._stage.note_fault(FAULT, at_ms, processes=killed, in_flight=now.backlog)
+        self._stage.note_fault(KILL, at_ms, processes=killed, in_flight=now.backlog)
         self._killed = now
         self._screen.tell(
             f"[bold]3[/]  [red]kill -9[/] of whoever decides ({killed} processes), {now.backlog:,} requests in flight"
