@@ -141,6 +141,7 @@ class Course:
         self._fault_at = size.buyers // 4  # acknowledged requests
         self._rest_s = UNSAFE_REST_S if decider.is_unsafe else REST_S
         self._killed: Count | None = None
+        self._stands: Count | None = None
         self._is_back = self._is_sold = self._has_relay_died = False
         self._left: Count | None = None
 
@@ -152,9 +153,8 @@ class Course:
             self._has_relay_died = True
             self._stage.note_fault(KILL_RELAY, time.time_ns() // 1_000_000)
             self._screen.tell("   the relay has died between sending and removing: some decisions are published again")
-        if self._killed is not None and not self._is_back and now.decided > self._killed.decided:
-            self._is_back = True
-            self._screen.tell(f"   it came back by itself and decides on, {now.at_s - self._killed.at_s:.1f} s later")
+        if self._killed is not None and not self._is_back:
+            self._look_for_recovery(self._killed, now)
         if not self._is_sold and now.free <= 0:
             self._is_sold = True
             self._screen.tell(f"   all units are held or sold, {now.at_s:.1f} s after the crowd set out")
@@ -174,6 +174,14 @@ class Course:
         self._screen.tell(
             f"[bold]3[/]  [red]kill -9[/] of whoever decides ({killed} processes), {now.backlog:,} requests in flight"
         )
+
+    def _look_for_recovery(self, killed: Count, now: Count) -> None:
+        """What was committed before the kill may be counted after it: the first look after it is where it stands."""
+        if self._stands is None:
+            self._stands = now
+        elif now.decided > self._stands.decided:
+            self._is_back = True
+            self._screen.tell(f"   it came back by itself and decides on, {now.at_s - killed.at_s:.1f} s later")
 
     def _leave(self, now: Count) -> None:
         if self._crowd.returncode:

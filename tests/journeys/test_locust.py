@@ -1,0 +1,150 @@
+"""Locust as its users start it: headless, alone and over several processes; and what it leaves behind as evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from seckill.consistency import manifest
+from seckill.consistency.sources import files
+from tests.journeys.stack import ROOT, environment, free_ports
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+PATIENCE_S = 120.0
+
+
+class Shop(BaseHTTPRequestHandler):
+    """As much of the gateway as a buyer sees: everybody is accepted, and it is sold out."""
+
+    protocol_version = "HTTP/1.1"
+    state = "SOLD_OUT"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.endswith("/sessions"):
+            self._answer(201, {"token": "t"})
+        elif self.path.endswith("/ticket"):
+            self._answer(201, {"ticket": "T"})
+        else:
+            self._answer(202, {"request_id": str(uuid4()), "partition": 0, "offset": 0})
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/sales"):
+            self._answer(200, {"sales": [{"id": 3}, {"id": 7}]})
+        else:
+            self._answer(200, {"state": self.state, "opens_at_ms": 0, "now_ms": 0})
+
+    def _answer(self, status: int, content: object) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def shop() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def locust(shop: str, evidence: Path, *words: str) -> list[str]:
+    command = [sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py"), "--headless"]
+    return [*command, "--host", shop, "--evidence", str(evidence), "--stop-timeout", "20", *words]
+
+
+def crowd_of(evidence: Path) -> files.Crowd:
+    declared = manifest.read(evidence)
+    return files.crowd([evidence / name for name in declared.logs])
+
+
+@contextmanager
+def running(command: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Until the end of the block; then nothing of it is left."""
+    with output.open("wb") as told:
+        process = subprocess.Popen(
+            command, stdout=told, stderr=told, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def run_until(command: Sequence[str], evidence: Path, purchases: int) -> files.Crowd:
+    """Run it, and ask it to stop once its log has so many; not by time, which a busy machine spends on imports."""
+    output = evidence / "locust.out"
+    with running(command, output) as process:
+        wait(lambda: sum(map(attempts, evidence.glob("*.jsonl"))) >= purchases, process, output)
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    return crowd_of(evidence)
+
+
+def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes], output: Path) -> None:
+    give_up = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert process.poll() is None and time.monotonic() < give_up, output.read_text()
+        time.sleep(0.05)
+
+
+def attempts(log: Path) -> int:
+    return log.read_bytes().count(b'"purchase"')
+
+
+def test_every_attempt_of_a_run_is_in_its_log_and_the_newest_sale_is_taken(shop: str, tmp_path: Path) -> None:
+    crowd = run_until(locust(shop, tmp_path, "-u", "5", "-r", "5"), tmp_path, 5)
+    assert crowd.faults == []
+    assert crowd.sales == {7}
+    assert {attempt.status for attempt in crowd.attempts} == {202}
+    assert {sight.request_id for sight in crowd.sights} <= {attempt.request_id for attempt in crowd.attempts}
+
+
+def test_an_open_loop_waits_for_nobody(shop: str, tmp_path: Path) -> None:
+    """Nobody is ever decided, so two users who were buyers would never be done with their first purchases."""
+    Shop.state = "QUEUED"
+    try:
+        command = locust(shop, tmp_path, "-u", "2", "-r", "2", "--arrival-rate", "50", "--patience", "60")
+        crowd = run_until([*command, "--stop-timeout", "1"], tmp_path, 30)
+    finally:
+        Shop.state = "SOLD_OUT"
+    assert crowd.faults == []
+    assert len({attempt.user_id for attempt in crowd.attempts}) > 10
+
+
+def test_a_worker_that_is_killed_leaves_evidence_that_is_cut_off_and_the_others_theirs_whole(
+    shop: str, tmp_path: Path
+) -> None:
+    [port] = free_ports(1)
+    words = ("--processes", "2", "--master-bind-port", str(port), "--master-port", str(port))
+    command = locust(shop, tmp_path, "-u", "6", "-r", "6", *words)
+    output = tmp_path / "locust.out"
+    with running(command, output) as process:
+        wait(lambda: sum(attempts(log) > 0 for log in tmp_path.glob("*.jsonl")) == 2, process, output)
+        killed, _ = sorted(tmp_path.glob("*.jsonl"))
+        os.kill(int(killed.stem.rpartition("-")[2]), signal.SIGKILL)
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    assert len(manifest.read(tmp_path).logs) == 2
+    assert crowd_of(tmp_path).faults == [f"{killed.name}: cut off, it has no closing line"]
