@@ -43,8 +43,17 @@ class PurchaseDecided:
     decided_at_ms: int
 
     def envelope(self, origin: Origin) -> Envelope:
-        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        body |= {"request_id": str(self.request_id), "decision": self.decision.value}
+        body: dict[str, Any] = {
+            "request_id": str(self.request_id),
+            "user_id": self.user_id,
+            "sale_id": self.sale_id,
+            "sku": self.sku,
+            "quantity": self.quantity,
+            "unit_price": self.unit_price,
+            "decision": self.decision.value,
+            "stock_version": self.stock_version,
+            "decided_at_ms": self.decided_at_ms,
+        }
         return envelopes.new(DECIDED, VERSION, body, cause=self.request_id, origin=origin)
 
 

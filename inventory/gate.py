@@ -58,15 +58,20 @@ end
 return back
 """
 
-# KEYS: free, granted. ARGV: free units, then request, units, … of all active holds.
+# KEYS: free, granted, the same of the epoch before. ARGV: milliseconds that one is left, free units, then request,
+# units, … of all active holds.
 _OPEN = """
 redis.call('DEL', KEYS[1], KEYS[2])
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
 end
-redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[3], ARGV[1])
+redis.call('PEXPIRE', KEYS[4], ARGV[1])
 return 1
 """
+OLD_EPOCH_MS = 60_000
+"""Batches under way may still ask the epoch before, and are told what it knew; nobody is under way so long."""
 
 
 @lru_cache(maxsize=1)
@@ -100,8 +105,8 @@ def release(sale_id: int, sku: str, epoch: int, requests: Sequence[UUID]) -> Non
 
 def open_at(sale_id: int, sku: str, epoch: int, free: int, granted: Sequence[tuple[UUID, int]]) -> None:
     """Begin an epoch with what the row and its holds say; the caller has the row locked."""
-    arguments = [str(free), *(str(part) for hold in granted for part in hold)]
-    _script(_OPEN)(keys(sale_id, sku, epoch), arguments)
+    arguments = [str(OLD_EPOCH_MS), str(free), *(str(part) for hold in granted for part in hold)]
+    _script(_OPEN)([*keys(sale_id, sku, epoch), *keys(sale_id, sku, epoch - 1)], arguments)
 
 
 def is_open(sale_id: int, sku: str, epoch: int) -> bool:

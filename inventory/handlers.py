@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inventory.releasing import settle
-from inventory.reserving import reserve
+from inventory.reserving import discard, reserve
 from orders.events import read as read_order
 from seckill.envelope import BadEnvelope
 from seckill.streams.records import Batch, Permanent
@@ -16,6 +16,9 @@ class PurchaseRequests:
 
     def handle(self, batch: Batch) -> None:
         reserve(batch)
+
+    def discard(self, batch: Batch) -> None:
+        discard(batch)
 
 
 class OrderEvents:

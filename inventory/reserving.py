@@ -22,7 +22,7 @@ from inventory import gate, rebuild, rows, views
 from inventory.events import Decision, PurchaseDecided
 from inventory.gate import Proposal
 from inventory.locks import lock_stocks
-from inventory.models import LedgerEntry, Stock
+from inventory.models import Stock
 from inventory.stock import Decided, StockNow, decide
 from seckill.envelope import BadEnvelope, Origin
 from seckill.streams import faults
@@ -76,6 +76,16 @@ def reserve(batch: Batch) -> None:
         _keep_grants(locked.get(contest.stock.id), contest, verdicts)
 
 
+def discard(batch: Batch) -> None:
+    """Requests that were given up as dead letters: INVALID, unless they have been decided since."""
+    fresh = _fresh(batch)
+    if fresh:
+        now_ms = rows.now_ms()
+        stocks = _stocks({(request.sale_id, request.sku): None for request, _ in fresh})
+        verdicts = {request.request_id: Decided(request, Decision.INVALID, 0) for request, _ in fresh}
+        _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
+
+
 def _fresh(batch: Batch) -> list[Arrived]:
     """What has not been decided yet; the rest is recorded as delivered again."""
     arrived = []
@@ -102,7 +112,12 @@ def _stocks(articles: Mapping[Article, object]) -> dict[Article, Stock]:
 
 
 def _proposals(stock: Stock, arrived: Sequence[Arrived]) -> dict[UUID, Proposal]:
-    """What the gate says; closed if it cannot be asked: then the row is, which is slower and no less right."""
+    """What the gate says; closed if it cannot be asked: then the row is, which is slower and no less right.
+
+    Where the row shows nothing left, nobody is asked: units come back to the row before they come back to the gate.
+    """
+    if not stock.available:
+        return {each.request.request_id: Proposal.REFUSED for each in arrived}
     asked = [(each.request.request_id, max(1, each.request.quantity)) for each in arrived]
     if stock.gate_epoch:
         try:
@@ -206,10 +221,7 @@ def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Mapping[UUID, Deci
             for each in granted
         ]
     )
-    rows.insert_ledger(
-        LedgerEntry(
-            stock=stock, version=verdicts[request.request_id].version, debit="available", credit="reserved",
-            units=request.quantity, kind="reserve", cause=request.request_id, request_id=request.request_id,
-        )
-        for request, _ in granted
-    )  # fmt: skip
+    rows.insert_reserved(
+        stock.id,
+        [(verdicts[request.request_id].version, request.quantity, request.request_id) for request, _ in granted],
+    )

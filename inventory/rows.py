@@ -1,4 +1,4 @@
-"""The statements of a batch: many rows each, with binary arrays, and a look at how many there were.
+"""The statements of a batch: many rows each, as arrays, and a look at how many there were.
 
 A row that is there already means that somebody else decided the same meanwhile: `Overtaken`, and the batch starts
 again with what is true by then.
@@ -7,14 +7,14 @@ again with what is true by then.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, connection
+from django.db import OperationalError
 
-from inventory.models import LedgerEntry
 from seckill.envelope import Origin
+from seckill.streams import statements
 
 
 class Overtaken(OperationalError):
@@ -24,10 +24,10 @@ class Overtaken(OperationalError):
 _DECIDED = """
 INSERT INTO inventory_decided (request_id, user_id, sale_id, sku, quantity, decision, stock_version, decided_at_ms,
                                admitted_at_ms, deadline_ms, cluster_id, topic_id, partition, record_offset)
-SELECT request_id, user_id, sale_id, sku, quantity, decision, stock_version, %s, admitted_at_ms, deadline_ms, %s, %s,
-       %s, record_offset
-FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::text[], %s::bigint[], %s::bigint[],
-            %s::bigint[], %s::bigint[])
+SELECT request_id, user_id, sale_id, sku, quantity, decision, stock_version, %b, admitted_at_ms, deadline_ms, %b, %b,
+       %b, record_offset
+FROM unnest(%b::uuid[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::text[], %b::bigint[], %b::bigint[],
+            %b::bigint[], %b::bigint[])
      AS row (request_id, user_id, sale_id, sku, quantity, decision, stock_version, admitted_at_ms, deadline_ms,
              record_offset)
 ON CONFLICT DO NOTHING
@@ -35,21 +35,34 @@ ON CONFLICT DO NOTHING
 
 _REDELIVERED = """
 INSERT INTO inventory_redelivery (request_id, cluster_id, topic_id, partition, record_offset)
-SELECT request_id, %s, %s, %s, record_offset FROM unnest(%s::uuid[], %s::bigint[]) AS row (request_id, record_offset)
+SELECT request_id, %b, %b, %b, record_offset FROM unnest(%b::uuid[], %b::bigint[]) AS row (request_id, record_offset)
 ON CONFLICT DO NOTHING
 """
 
 _HOLDS = """
 INSERT INTO inventory_hold (request_id, stock_id, sale_id, user_id, quantity, state, origin)
-SELECT request_id, stock_id, sale_id, user_id, quantity, 'reserved', origin
-FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::text[], %s::int[], %s::jsonb[])
+SELECT request_id, stock_id, sale_id, user_id, quantity, 'reserved', origin::jsonb
+FROM unnest(%b::uuid[], %b::bigint[], %b::bigint[], %b::text[], %b::int[], %b::text[])
      AS row (request_id, stock_id, sale_id, user_id, quantity, origin)
 ON CONFLICT DO NOTHING
 """
 
 _GATE_SYNC = """
 INSERT INTO inventory_gate_sync (stock_id, request_id, action)
-SELECT stock_id, request_id, 'release' FROM unnest(%s::bigint[], %s::uuid[]) AS row (stock_id, request_id)
+SELECT stock_id, request_id, 'release' FROM unnest(%b::bigint[], %b::uuid[]) AS row (stock_id, request_id)
+"""
+
+_RESERVED = """
+INSERT INTO inventory_ledger (stock_id, version, debit, credit, units, kind, cause, request_id, at)
+SELECT %b, version, 'available', 'reserved', units, 'reserve', request_id, request_id, now()
+FROM unnest(%b::bigint[], %b::bigint[], %b::uuid[]) AS row (version, units, request_id)
+ON CONFLICT DO NOTHING
+"""
+
+_DECIDED_BEFORE = "SELECT request_id FROM inventory_decided WHERE request_id = ANY(%b)"
+_HOLDERS = """
+SELECT user_id FROM inventory_hold
+WHERE sale_id = %b AND user_id = ANY(%b::text[]) AND state IN ('reserved', 'sold')
 """
 
 
@@ -62,11 +75,10 @@ def insert_decided(
 
 def insert_redelivered(cluster_id: str, topic_id: str, partition: int, rows: Sequence[tuple[UUID, int]]) -> None:
     if rows:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                _REDELIVERED,
-                [cluster_id, topic_id, partition, [request for request, _ in rows], [offset for _, offset in rows]],
-            )
+        statements.execute(
+            _REDELIVERED,
+            [cluster_id, topic_id, partition, [request for request, _ in rows], [offset for _, offset in rows]],
+        )
 
 
 def insert_holds(rows: Sequence[tuple[UUID, int, int, str, int, Origin]]) -> None:
@@ -77,8 +89,11 @@ def insert_holds(rows: Sequence[tuple[UUID, int, int, str, int, Origin]]) -> Non
         _insert(_HOLDS, [list(requests), list(stocks), list(sales), list(users), list(quantities), texts], len(rows))
 
 
-def insert_ledger(entries: Iterable[LedgerEntry]) -> None:
-    LedgerEntry.objects.bulk_create(entries)
+def insert_reserved(stock_id: int, entries: Sequence[tuple[int, int, UUID]]) -> None:
+    """available → reserved: (version, units, request)."""
+    if entries:
+        versions, units, requests = zip(*entries, strict=True)
+        _insert(_RESERVED, [stock_id, list(versions), list(units), list(requests)], len(entries))
 
 
 def insert_gate_sync(rows: Sequence[tuple[int, UUID]]) -> None:
@@ -87,31 +102,20 @@ def insert_gate_sync(rows: Sequence[tuple[int, UUID]]) -> None:
 
 
 def decided_before(requests: Sequence[UUID]) -> set[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT request_id FROM inventory_decided WHERE request_id = ANY(%s)", [list(requests)])
-        return {row[0] for row in cursor.fetchall()}
+    return {row[0] for row in statements.fetch(_DECIDED_BEFORE, [list(requests)])}
 
 
 def holders(sale_id: int, users: Sequence[str]) -> set[str]:
     """Who of these has an active purchase in the sale."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT user_id FROM inventory_hold "
-            "WHERE sale_id = %s AND user_id = ANY(%s) AND state IN ('reserved', 'sold')",
-            [sale_id, list(users)],
-        )
-        return {row[0] for row in cursor.fetchall()}
+    return {row[0] for row in statements.fetch(_HOLDERS, [sale_id, list(users)])}
 
 
 def now_ms() -> int:
     """The time of this transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT (extract(epoch FROM now()) * 1000)::bigint")
-        return int(cursor.fetchone()[0])
+    return int(statements.fetch("SELECT (extract(epoch FROM now()) * 1000)::bigint", [])[0][0])
 
 
 def _insert(statement: str, parameters: Sequence[Any], count: int) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        if cursor.rowcount != count:
-            raise Overtaken(f"{count - cursor.rowcount} of {count} rows were there already")
+    there = count - statements.execute(statement, parameters)
+    if there:
+        raise Overtaken(f"{there} of {count} rows were there already")

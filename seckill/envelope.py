@@ -7,11 +7,12 @@ up to date step by step (`current`), and what a reader does not know it refuses 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
+
+import orjson
 
 
 class BadEnvelope(ValueError):
@@ -37,16 +38,16 @@ class Envelope:
 
     def encode(self) -> bytes:
         fields: dict[str, Any] = {
-            "event_id": str(self.event_id),
+            "event_id": self.event_id,
             "type": self.type,
             "version": self.version,
             "body": self.body,
         }
         if self.cause is not None:
-            fields["cause"] = str(self.cause)
+            fields["cause"] = self.cause
         if self.origin is not None:
             fields["origin"] = list(self.origin)
-        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+        return orjson.dumps(fields)
 
 
 def new(type: str, version: int, body: Mapping[str, Any], *, cause: UUID | None, origin: Origin | None) -> Envelope:
@@ -58,7 +59,7 @@ def decode(content: bytes | None) -> Envelope:
     if content is None:
         raise BadEnvelope("a message without a value")
     try:
-        fields = json.loads(content)
+        fields = orjson.loads(content)
         origin = fields.get("origin")
         cause = fields.get("cause")
         envelope = Envelope(

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from django.db import connection
 
+from seckill.streams import statements
+
 
 class Fenced(Exception):
     """Somebody else has claimed the partition, or the batch does not begin where the last one ended."""
@@ -45,15 +47,15 @@ ON CONFLICT (consumer_group, cluster_id, topic_id, partition) DO UPDATE SET
 RETURNING epoch, next_offset, deaths, careful_to
 """
 
-_MINE = "consumer_group = %s AND cluster_id = %s AND topic_id = %s AND partition = %s AND epoch = %s"
+_MINE = "consumer_group = %b AND cluster_id = %b AND topic_id = %b AND partition = %b AND epoch = %b"
 
 # Nothing is lost with this note if the machine fails: it is there for processes that die. So it need not be flushed.
 _BEGIN = f"""
-UPDATE streams_offset SET trying_to = %s
-WHERE {_MINE} AND next_offset = %s AND set_config('synchronous_commit', 'off', true) IS NOT NULL
+UPDATE streams_offset SET trying_to = %b
+WHERE {_MINE} AND next_offset = %b AND set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 _GIVE_UP = f"UPDATE streams_offset SET trying_to = 0 WHERE {_MINE}"
-_ADVANCE = f"UPDATE streams_offset SET next_offset = %s, trying_to = 0, deaths = 0 WHERE {_MINE} AND next_offset = %s"
+_ADVANCE = f"UPDATE streams_offset SET next_offset = %b, trying_to = 0, deaths = 0 WHERE {_MINE} AND next_offset = %b"
 _POSITION = f"SELECT next_offset FROM streams_offset WHERE {_MINE}"
 
 
@@ -71,8 +73,7 @@ def begin(claim: Claim, start: int, end: int) -> None:
 
 def give_up(claim: Claim) -> None:
     """What was begun has failed, and its process lives."""
-    with connection.cursor() as cursor:
-        cursor.execute(_GIVE_UP, _mine(claim))
+    statements.execute(_GIVE_UP, _mine(claim))
 
 
 def advance(claim: Claim, start: int, end: int) -> None:
@@ -83,10 +84,8 @@ def advance(claim: Claim, start: int, end: int) -> None:
 
 def position(claim: Claim) -> int | None:
     """Where the claim stands; None if it is somebody else's by now."""
-    with connection.cursor() as cursor:
-        cursor.execute(_POSITION, _mine(claim))
-        row = cursor.fetchone()
-    return None if row is None else int(row[0])
+    rows = statements.fetch(_POSITION, _mine(claim))
+    return int(rows[0][0]) if rows else None
 
 
 def _mine(claim: Claim) -> list[str | int]:
@@ -94,7 +93,5 @@ def _mine(claim: Claim) -> list[str | int]:
 
 
 def _update(statement: str, parameters: list[str | int], claim: Claim, start: int) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        if cursor.rowcount != 1:
-            raise Fenced(f"{claim.place}: epoch {claim.epoch} at {start}")
+    if statements.execute(statement, parameters) != 1:
+        raise Fenced(f"{claim.place}: epoch {claim.epoch} at {start}")

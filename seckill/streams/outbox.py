@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+import orjson
 from django.db import connection
 
 from seckill.envelope import Envelope
-from seckill.streams import traces
+from seckill.streams import statements, traces
 from seckill.topics import Topic
 
 NOTIFY_CHANNEL = "streams_outbox"
 
 _INSERT = """
 INSERT INTO streams_outbox (writer, topic, key, event_id, value, headers, created_at)
-SELECT %s, topic, key, event_id, value, headers, now()
-FROM unnest(%s::text[], %s::text[], %s::uuid[], %s::bytea[], %s::jsonb[])
+SELECT %b, topic, key, event_id, value, headers::jsonb, now()
+FROM unnest(%b::text[], %b::text[], %b::uuid[], %b::bytea[], %b::text[])
     WITH ORDINALITY AS row (topic, key, event_id, value, headers, number)
 ORDER BY number
 """
@@ -52,10 +52,9 @@ def publish(events: Iterable[Event]) -> None:
 def insert(writer: str, rows: Sequence[Row]) -> None:
     assert connection.in_atomic_block, "an event is published in the transaction of its change"
     topics, keys, ids, values, headers = zip(*rows, strict=True)
-    columns = [list(topics), list(keys), list(ids), list(values), [json.dumps(each) for each in headers]]
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [writer, *columns])
-        cursor.execute("SELECT pg_notify(%s, '')", [NOTIFY_CHANNEL])
+    columns = [list(topics), list(keys), list(ids), list(values), [orjson.dumps(each).decode() for each in headers]]
+    statements.execute(_INSERT, [writer, *columns])
+    statements.fetch("SELECT pg_notify(%b, '')", [NOTIFY_CHANNEL])
 
 
 def _row(event: Event) -> Row:

@@ -17,9 +17,11 @@ from redis import Redis
 from gateway.events import PurchaseRequested
 from inventory import beat, gate, operating, rebuild, reserving, rows
 from inventory.events import Decision, SaleView, view_key
+from inventory.handlers import PurchaseRequests
 from inventory.models import Decided, Hold, LedgerEntry, Redelivery, Stock
 from inventory.releasing import settle
 from orders.events import OrderChanged, OrderEvent
+from seckill.streams.models import OutboxRow
 from seckill.streams.records import Batch, Received
 from tests.services import together
 
@@ -318,3 +320,49 @@ def test_two_who_find_the_gate_wrong_count_it_anew_once(stock: Stock) -> None:
     assert Counter(done) == {True: 1, False: 3}
     stock.refresh_from_db()
     assert stock.gate_epoch == epoch + 1
+
+
+def test_the_gate_of_an_old_epoch_goes_by_itself_and_that_of_the_new_one_stays(stock: Stock, redis: Redis) -> None:
+    stock.refresh_from_db()
+    old = gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)
+    work(batch(0, [request(stock, "ann")]))
+    rebuild.rebuild(stock.id, stock.gate_epoch)
+    stock.refresh_from_db()
+    assert all(0 < int(redis.pttl(key)) <= gate.OLD_EPOCH_MS for key in old)
+    assert [redis.pttl(key) for key in gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)] == [-1, -1]
+
+
+def test_where_nothing_is_left_nobody_asks_the_gate_and_a_returned_unit_is_found_all_the_same(
+    stock: Stock, redis: Redis
+) -> None:
+    asked = [request(stock, f"user-{number}") for number in range(UNITS)]
+    work(batch(0, asked))
+    with mock.patch.object(gate, "propose", side_effect=AssertionError("asked")):
+        work(batch(0, [request(stock, "late")], start=UNITS))
+    give_back(stock, asked[0])
+    work(batch(0, [request(stock, "later")], start=UNITS + 1))
+    assert classes() == {"RESERVED": UNITS + 1, "SOLD_OUT": 1}
+    assert granted(redis, stock) == holders(stock)
+
+
+# ── dead letters ─────────────────────────────────────────────────────────────────────────────────
+
+
+def discard(each: Batch) -> None:
+    with transaction.atomic():
+        PurchaseRequests().discard(each)
+
+
+def test_a_request_that_is_given_up_is_invalid_and_told_so_and_the_stock_is_as_it_was(stock: Stock) -> None:
+    discard(batch(0, [request(stock, "ann")]))
+    assert classes() == {"INVALID": 1}
+    assert OutboxRow.objects.count() == 1
+    assert_books_balance(stock, 0)
+
+
+def test_a_request_that_was_decided_meanwhile_stays_what_it_is_when_its_letter_is_given_up(stock: Stock) -> None:
+    asked = request(stock, "ann")
+    work(batch(0, [asked]))
+    discard(batch(0, [asked], start=1))
+    assert classes() == {"RESERVED": 1}
+    assert_books_balance(stock, 1)
