@@ -6,13 +6,16 @@ python -m docs.generate --check   says which are stale, and writes nothing
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mqcore import config
 from mqcore.apis.table import TABLE
 from mqcore.log.config import TOPIC_SETTINGS
+from seckill.streams.partitioners import HashSlots, Random, Ring, RoundRobin, SlotTable, Sticky, Way, by_murmur2
 
 FOLDER = Path(__file__).parent / "generated"
 
@@ -48,7 +51,60 @@ def settings() -> str:
     )
 
 
-PAGES: dict[str, Callable[[], str]] = {"api-versions.md": api_versions, "settings.md": settings}
+def partitioners() -> str:
+    keys = [b"user-%d" % number for number in range(20_000)]
+    twelve = range(12)
+    rows = []
+    for name, before, after, in_order in _ways():
+        placed = [before(key, twelve, twelve) for key in keys]
+        shares = Counter(placed)
+        moved = []
+        for count in (13, 16, 24):
+            grown = range(count)
+            way = after(count)
+            changed = sum(way(key, grown, grown) != place for key, place in zip(keys, placed, strict=True))
+            moved.append(f"{changed / len(keys):.1%}")
+        uneven = max(shares.values()) * len(twelve) / len(keys) - 1
+        rows.append((name, in_order, f"+{uneven:.1%}", *moved))
+    return _page(
+        "Partitioners",
+        "What becomes of 20,000 users when a topic of 12 partitions grows: the share of keys that go to another "
+        "partition than before, from one moment to the next. A key that moves while a request of its user still waits "
+        "in the old partition may be overtaken by the next one. `purchase.requests` is written by hash slots only: "
+        "adding partitions moves nothing, and a slot is moved on purpose, in four steps (`seckill slots`), when "
+        "nothing of it is left where it was.",
+        _table(("partitioner", "order of a key", "fullest partition", "12 → 13", "12 → 16", "12 → 24"), rows),
+    )
+
+
+def _ways() -> Iterator[tuple[str, Way, Callable[[int], Way], str]]:
+    """Name, the partitioner, the same after the topic has grown, what it keeps of a key's order."""
+    table = SlotTable.even(12)
+    yield "murmur2 modulo count (Kafka's default)", by_murmur2, lambda _: by_murmur2, "until it grows"
+    ring = Ring()
+    yield "consistent hashing (a ring)", ring, lambda _: ring, "until it grows"
+    slots = HashSlots(table)
+    yield "hash slots, partitions added", slots, lambda _: slots, "kept"
+    yield "hash slots, then `seckill slots grow`", slots, lambda count: HashSlots(_evened(table, count)), "kept"
+    turns = RoundRobin()
+    yield "round robin", turns, lambda _: turns, "none"
+    chance = Random(random.Random(1))
+    yield "random", chance, lambda _: chance, "none"
+    sticky = Sticky(500, random.Random(1))
+    yield "sticky, 500 records", sticky, lambda _: sticky, "none"
+
+
+def _evened(table: SlotTable, count: int) -> SlotTable:
+    for slot, partition in table.moves_to(count).items():
+        table = table.moved(slot, partition)
+    return table
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "api-versions.md": api_versions,
+    "settings.md": settings,
+    "partitioners.md": partitioners,
+}
 
 
 def stale() -> list[str]:

@@ -7,6 +7,8 @@ quarters of the threads wait here; a stalled broker costs purchases and nothing 
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from collections import deque
@@ -28,6 +30,7 @@ from gateway.places import Place
 from gateway.rounds import Entry, Rounds
 from seckill.problems import Problem
 from seckill.streams import faults, traces
+from seckill.streams.slots import MOST_DELIVERY_S, NotNow, SlotWriter
 from seckill.topics import PURCHASE_REQUESTS
 
 THREADS = 64
@@ -43,16 +46,6 @@ class Wanted(NamedTuple):
     sku: str
     quantity: int
     traceparent: str
-
-
-class Destination(NamedTuple):
-    topic: str
-    partition: int | None  # None: by the hash of the key
-
-
-def destination(user_id: str) -> Destination:
-    """The one place that chooses where a user's requests go."""
-    return Destination(PURCHASE_REQUESTS.name, None)
 
 
 class Turnstile:
@@ -105,16 +98,15 @@ class Turnstile:
         try:
             if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
                 raise KafkaError("the breaker is open")
-            topic, partition = destination(wanted.ask.user_id)
             faults.point("gateway.before_produce")
-            sent = producer().send(
-                topic,
-                key=wanted.ask.user_id.encode(),
-                value=requested.envelope().encode(),
-                headers=[(traces.HEADER, wanted.traceparent.encode())],
-                partition=partition,
+            sent = writer().send(
+                wanted.ask.user_id.encode(),
+                requested.envelope().encode(),
+                [(traces.HEADER, wanted.traceparent.encode())],
             )
-        except (KafkaError, ValueError) as fault:  # ValueError: no such partition
+        except NotNow as moving:
+            self._refuse(request_id, _moving(moving))
+        except KafkaError as fault:
             self._failed(request_id, fault)
         else:
             sent.add_callback(self._acknowledged, request_id)
@@ -133,14 +125,23 @@ class Turnstile:
 
     def _failed(self, request_id: UUID, fault: Exception) -> None:
         self.breaker.trip(time.monotonic())
+        self._refuse(request_id, _unknown(fault))
+
+    def _refuse(self, request_id: UUID, why: Problem) -> None:
         with self._lock:
             waiting = self._sent.pop(request_id)
         for entry, _ in waiting:
-            entry.settle(_unknown(fault))
+            entry.settle(why)
 
 
 def _unavailable() -> Problem:
     return Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
+
+
+def _moving(cause: NotNow) -> Problem:
+    problem = Problem(503, "queue-moving", "Your place in the queue is being moved.", retry_after_s=1)
+    problem.__cause__ = cause
+    return problem
 
 
 def _unknown(cause: Exception | None = None) -> Problem:
@@ -168,10 +169,24 @@ def _make_producer() -> KafkaProducer:
         linger_ms=2,
         max_block_ms=1000,
         request_timeout_ms=5_000,
-        delivery_timeout_ms=10_000,
+        delivery_timeout_ms=int(MOST_DELIVERY_S * 1000),
+        metadata_max_age_ms=5_000,  # partitions that are added are known soon
     )
 
 
 def producer() -> KafkaProducer:
     with _making:
         return _make_producer()
+
+
+@lru_cache(maxsize=1)
+def _make_writer() -> SlotWriter:
+    made = SlotWriter(PURCHASE_REQUESTS, f"gateway.{os.getpid()}", _make_producer())
+    atexit.register(made.close)
+    return made
+
+
+def writer() -> SlotWriter:
+    """The only one that writes purchase.requests: a user's slot says where to."""
+    with _making:
+        return _make_writer()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seckill import money, operating
+from seckill import money, operating, rewiring
 from seckill.audit import command as auditing
 
 GROUPS = {
@@ -24,9 +24,9 @@ GROUPS = {
     "notify.push": "notifications.handlers:Push",
 }
 SWEEPS = {
-    "inventory": "inventory.beat:Sweep",
+    "inventory": "inventory.beat:sweep",
     "orders": "orders.duties:Sweep",
-    "notifications": "notifications.sweep:Sweep",
+    "notifications": "notifications.sweep:sweep",
 }
 METRICS = {"orders": "orders.metrics:FAMILIES", "notifications": "notifications.metrics:FAMILIES"}
 RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
@@ -98,6 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     money.add_words(words, DATA)
     words.choices["refund"].set_defaults(run=_refund)
     words.choices["reconcile"].set_defaults(run=_reconcile)
+    rewiring.add_words(words, DATA)
+    words.choices["slots"].set_defaults(run=_slots)
+    words.choices["switch"].set_defaults(run=_switch)
     manage = words.add_parser("manage", help="a command of Django's (migrate, sale, shell, …) on a stack's servers")
     manage.add_argument("--data", type=Path, default=DATA)
     manage.add_argument("words", nargs=argparse.REMAINDER)
@@ -116,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep.set_defaults(run=_sweep)
     words.add_parser("report", help="do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed")
     words.add_parser("faults", help="break a running sale in every way we know, and ask the books")
-    topics = words.add_parser("topics", help="make the topics that are absent")
+    topics = words.add_parser("topics", help="make the topics that are absent, and the table of slots")
     topics.set_defaults(run=_topics)
     return parser
 
@@ -271,6 +274,15 @@ def _reconcile(chosen: argparse.Namespace) -> int:
     return _operate(chosen, money.reconcile)
 
 
+def _slots(chosen: argparse.Namespace) -> int:
+    return rewiring.slots(chosen, _django(chosen.data))
+
+
+def _switch(chosen: argparse.Namespace) -> int:
+    _django(chosen.data)
+    return rewiring.switch(chosen)
+
+
 def _manage(chosen: argparse.Namespace) -> int:
     _adopt(chosen.data)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
@@ -282,11 +294,28 @@ def _manage(chosen: argparse.Namespace) -> int:
 
 def _topics(chosen: argparse.Namespace) -> int:
     bootstrap = _django()
-    from seckill.streams.cluster import create_topics
+    from seckill.streams.cluster import count_partitions, create_topics
+    from seckill.streams.slots import ensure
+    from seckill.topics import PURCHASE_REQUESTS
 
+    _refuse_eviction()
     made = create_topics(bootstrap)
+    ensure(PURCHASE_REQUESTS, count_partitions(bootstrap, PURCHASE_REQUESTS))
     print(f"made: {', '.join(made)}" if made else "all topics are there")
     return 0
+
+
+def _refuse_eviction() -> None:
+    from django.conf import settings
+    from redis.exceptions import RedisError
+
+    from seckill.streams.eviction import Evicts, refuse_eviction
+
+    known = settings.ENVIRONMENT
+    try:
+        refuse_eviction([known.admission_redis_url, known.gate_redis_url, known.celery_redis_url])
+    except (Evicts, RedisError) as fault:
+        raise SystemExit(f"seckill: {fault}") from fault
 
 
 if __name__ == "__main__":

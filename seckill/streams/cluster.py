@@ -44,6 +44,15 @@ def describe(bootstrap_servers: str, topics: Iterable[Topic]) -> Cluster:
         admin.close()
 
 
+def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    try:
+        [described] = admin.describe_topics([topic.name])
+        return len(described["partitions"])
+    finally:
+        admin.close()
+
+
 def create_topics(bootstrap_servers: str) -> list[str]:
     """Make every topic of the table that is absent; the names of the new ones."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)

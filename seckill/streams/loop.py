@@ -18,7 +18,7 @@ from django.db import close_old_connections
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from seckill.streams import cluster, offsets
+from seckill.streams import cluster, offsets, switches
 from seckill.streams.ready import announce
 from seckill.streams.records import Handler
 from seckill.streams.working import PASSING, Delivery, Worker
@@ -32,13 +32,18 @@ METADATA_MS = 5_000
 """A leader that joined before it knew the topics assigns nothing, and looks again only when it hears of them."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
+SWITCH_S = 1.0
+"""So often a consumer looks whether its group is switched off."""
 
 
 class Pause(NamedTuple):
-    """A partition that is left alone for a while."""
+    """A partition that is left alone for a while; from then on it only says how long the last pause was."""
 
     until: float
     seconds: float
+
+
+NOT_PAUSED = Pause(float("inf"), 0.0)
 
 
 class Loop:
@@ -53,6 +58,8 @@ class Loop:
         self._positions: dict[TopicPartition, int] = {}
         self._pauses: dict[TopicPartition, Pause] = {}
         self._new: set[TopicPartition] = set()
+        self._is_off = False
+        self._look_at_switch_at = 0.0
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -88,8 +95,28 @@ class Loop:
             if partition in self._claims and not self._stopping.is_set():
                 self._work(partition, records)
         now = time.monotonic()
-        for partition in [partition for partition, pause in self._pauses.items() if pause.until <= now]:
-            self._resume(partition)
+        if now >= self._look_at_switch_at:
+            self._look_at_switch_at = now + SWITCH_S
+            self._look_at_switch()
+        if not self._is_off:
+            for partition in [partition for partition, pause in self._pauses.items() if pause.until <= now]:
+                self._resume(partition)
+
+    def _look_at_switch(self) -> None:
+        """Off: everything we have is held still, and we poll on; on: it goes on where it stands."""
+        try:
+            is_off = switches.is_off(self._handler.group)
+        except PASSING:
+            close_old_connections()
+            return  # as it was
+        if is_off != self._is_off:
+            log.warning("switched", extra={"group": self._handler.group, "to": "off" if is_off else "on"})
+        was_off, self._is_off = self._is_off, is_off
+        for partition in self._claims:
+            if is_off:
+                self._consumer.pause(partition)
+            elif was_off and self._pauses.get(partition, NOT_PAUSED).until == float("inf"):
+                self._consumer.resume(partition)
 
     # ── assignment ───────────────────────────────────────────────────────────────────────────────
 
@@ -127,7 +154,8 @@ class Loop:
         self._new.discard(partition)
         self._claims[partition] = claim
         self._go_to(partition, claim.next_offset)
-        self._consumer.resume(partition)
+        if not self._is_off:
+            self._consumer.resume(partition)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """What comes before each joining, too. The client is told to hold on to it: kafka-python 3.0.12 forgets a

@@ -80,3 +80,39 @@ class DeadLetter(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["group", "topic_id", "partition", "offset"], name="streams_dead_letter_one")
         ]
+
+
+class Switch(models.Model):
+    """A group that an operator has told to hold still; it catches up when the row is gone."""
+
+    group = models.CharField(max_length=100, primary_key=True, db_column="consumer_group")
+    off_since = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "streams_switch"
+
+
+class SlotMap(models.Model):
+    """Which partition of a topic each slot goes to, and which slots are being moved: they take nothing meanwhile."""
+
+    topic = models.CharField(max_length=249, primary_key=True)
+    version = models.BigIntegerField()
+    partition_of = models.JSONField()  # by slot
+    moving = models.JSONField(default=dict)  # slot → the partition it goes to
+
+    class Meta:
+        db_table = "streams_slot_map"
+
+
+class ProducerLease(models.Model):
+    """A process that may write by slots until its lease ends; everything it has sent by older versions is settled."""
+
+    id = models.UUIDField(primary_key=True)
+    topic = models.CharField(max_length=249)
+    name = models.CharField(max_length=100)
+    version = models.BigIntegerField()
+    partitions = models.IntegerField()  # so many it knows the topic to have
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "streams_producer_lease"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,8 @@ from gateway import submissions
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.submissions import THREADS, Turnstile, Wanted
 from seckill.problems import Problem
+from seckill.streams.slots import NotNow
+from seckill.topics import PURCHASE_REQUESTS
 from tests.services import together, until
 
 pytestmark = pytest.mark.usefixtures("redis")
@@ -34,24 +36,24 @@ class Producer:
     held: list[Future] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def send(self, topic: str, **record: Any) -> Future:
+    def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> Future:
         if self.fault is not None:
             raise self.fault
         future = Future()
         with self.lock:
-            self.sent.append({"topic": topic, **record})
+            self.sent.append({"key": key, "value": value, "headers": headers})
             offset = len(self.sent) - 1
         if self.is_stalled:
             self.held.append(future)
         else:
-            future.success(SimpleNamespace(topic=topic, partition=0, offset=offset))
+            future.success(SimpleNamespace(topic=PURCHASE_REQUESTS.name, partition=0, offset=offset))
         return future
 
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
     producer = Producer()
-    monkeypatch.setattr(submissions, "producer", lambda: producer)
+    monkeypatch.setattr(submissions, "writer", lambda: producer)
     yield producer
 
 
@@ -82,7 +84,7 @@ def test_equal_calls_at_once_are_one_record_and_a_later_one_none(producer: Produ
     answers = together([passing(turnstile, wanted(request_id)) for _ in range(20)])
     answers.append(turnstile.pass_through(wanted(request_id)))
     assert len(producer.sent) == 1
-    assert {answer.place for answer in answers if isinstance(answer, Admitted)} == {(producer.sent[0]["topic"], 0, 0)}
+    assert {answer.place for answer in answers if isinstance(answer, Admitted)} == {(PURCHASE_REQUESTS.name, 0, 0)}
     assert len(answers) == 21 and not any(isinstance(answer, BaseException) for answer in answers)
 
 
@@ -156,3 +158,13 @@ def test_while_the_breaker_is_open_a_known_request_without_a_place_is_not_sent(p
     with pytest.raises(Problem, match="not known"):
         turnstile.pass_through(again._replace(ask=again.ask._replace(full=Verdict.NO_QUEUE.value)))
     assert producer.sent == []
+
+
+def test_a_buyer_whose_slot_is_being_moved_is_asked_back_and_nobody_else_is_kept_out(producer: Producer) -> None:
+    turnstile = Turnstile()
+    producer.fault = NotNow("slot 7 is being moved")
+    with pytest.raises(Problem) as refused:
+        turnstile.pass_through(wanted())
+    assert (refused.value.status, refused.value.kind) == (503, "queue-moving")
+    producer.fault = None
+    assert turnstile.pass_through(wanted()).place is not None

@@ -14,7 +14,7 @@ from django.db import OperationalError, connection
 from kafka import KafkaAdminClient
 
 from seckill.stack.broker import BrokerProcess
-from seckill.streams import loop
+from seckill.streams import loop, switches
 from seckill.streams.loop import Loop
 from seckill.streams.models import ConsumerOffset
 from seckill.streams.records import Batch
@@ -148,6 +148,36 @@ def test_an_offset_that_the_log_does_not_have_stops_the_consumer(broker: BrokerP
     running = Loop(Notes(topic=topic), broker.address, "late")
     with pytest.raises(loop.OutsideTheLog, match="offset 1000 is outside 0 to 3"):
         running.run()
+
+
+def test_a_group_that_is_switched_off_holds_still_and_catches_up(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SWITCH_S", 0.05)
+    monkeypatch.setattr(switches, "OPTIONAL", ("readers",))
+    topic = make_topic(broker.address)
+    with consuming(Notes(topic=topic), broker) as running:
+        fill(broker.address, topic, range(COUNT // 2))
+        until(lambda: all_read(topic, COUNT // 2), "the first half")
+        switches.switch("readers", on=False)
+        until(lambda: running._is_off, "the consumer to see it")
+        fill(broker.address, topic, range(COUNT // 2, COUNT))
+        turns = polls(running)
+        until(lambda: polls(running) > turns + 3, "some polls")
+        assert len(effects()) == COUNT // 2
+        switches.switch("readers", on=True)
+        until(lambda: all_read(topic), "the group to be through")
+    assert Counter(effects()) == everything()
+
+
+def polls(running: Loop) -> float:
+    """Goes up by one a second at most with each look at the switch: the loop is turning."""
+    return running._look_at_switch_at / loop.SWITCH_S
+
+
+def test_what_the_sale_cannot_do_without_is_not_switched_off() -> None:
+    with pytest.raises(switches.NotOptional, match="inventory cannot be switched off"):
+        switches.switch("inventory", on=False)
 
 
 # ── kill -9 ──────────────────────────────────────────────────────────────────────────────────────

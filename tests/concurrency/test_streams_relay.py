@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -76,9 +74,6 @@ def relaying(broker: BrokerProcess) -> Iterator[Relay]:
         running.stop()
         thread.join(30)
         assert not thread.is_alive()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()  # kafka-python forgets the socket of a connection that was being refused
 
 
 def test_what_is_published_arrives_in_order_per_key_and_its_rows_are_gone(broker: BrokerProcess) -> None:
