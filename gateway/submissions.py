@@ -36,6 +36,7 @@ from seckill.topics import PURCHASE_REQUESTS
 THREADS = 64
 ACK_S = 3.0
 BREAK_S = 1.0
+MOST_RECENT = 10_000
 
 
 class Wanted(NamedTuple):
@@ -58,6 +59,7 @@ class Turnstile:
         self._lock = threading.Lock()
         self._sent: dict[UUID, list[tuple[Entry[Wanted, Admitted], Admitted]]] = {}
         self._placed: deque[tuple[UUID, Place]] = deque(maxlen=100_000)
+        self._recent: dict[UUID, Place] = {}  # until Redis surely knows
 
     def pass_through(self, wanted: Wanted) -> Admitted:
         """Admitted and in the queue, at a known place; or the verdict that says why not."""
@@ -87,10 +89,15 @@ class Turnstile:
     def _send(self, entry: Entry[Wanted, Admitted], admitted: Admitted) -> None:
         wanted, request_id = entry.ask, entry.ask.ask.request_id
         with self._lock:
-            same = self._sent.setdefault(request_id, [])
-            same.append((entry, admitted))
-            if len(same) > 1:
-                return
+            place = self._recent.get(request_id)
+            if place is None:
+                same = self._sent.setdefault(request_id, [])
+                same.append((entry, admitted))
+                if len(same) > 1:
+                    return
+        if place is not None:  # acknowledged since the verdict, which did not know it yet
+            entry.settle(admitted._replace(place=place))
+            return
         requested = PurchaseRequested(
             request_id, wanted.ask.user_id, wanted.sale_id, wanted.sku, wanted.quantity, admitted.admitted_at_ms,
             admitted.deadline_ms,
@@ -119,6 +126,9 @@ class Turnstile:
         self.breaker.close()
         with self._lock:
             waiting = self._sent.pop(request_id)
+            self._recent[request_id] = place
+            if len(self._recent) > MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
         self._placed.append((request_id, place))
         for entry, admitted in waiting:
             entry.settle(admitted._replace(place=place))

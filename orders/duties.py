@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-
-from django.db import Error as DatabaseError
-from django.db import close_old_connections
-
 from orders import expiring, reconciling, refunding
-from seckill.streams.ready import announce
-
-log = logging.getLogger(__name__)
+from seckill.streams.sweeping import Sweep
 
 BEAT_S = 0.5
 
@@ -22,21 +14,5 @@ def look() -> bool:
     return reconciling.look() or bool(done)
 
 
-class Sweep:
-    def __init__(self) -> None:
-        self._stopping = threading.Event()
-
-    def stop(self) -> None:
-        self._stopping.set()
-
-    def run(self) -> None:
-        announce()
-        while not self._stopping.is_set():
-            try:
-                again = look()
-            except DatabaseError as fault:
-                log.warning("sweep pauses", extra={"reason": str(fault)})
-                close_old_connections()
-                again = False
-            if not again:
-                self._stopping.wait(BEAT_S)
+def sweep() -> Sweep:
+    return Sweep("orders", BEAT_S, look)

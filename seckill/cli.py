@@ -25,7 +25,7 @@ GROUPS = {
 }
 SWEEPS = {
     "inventory": "inventory.beat:sweep",
-    "orders": "orders.duties:Sweep",
+    "orders": "orders.duties:sweep",
     "notifications": "notifications.sweep:sweep",
 }
 METRICS = {"orders": "orders.metrics:FAMILIES", "notifications": "notifications.metrics:FAMILIES"}
@@ -293,29 +293,7 @@ def _manage(chosen: argparse.Namespace) -> int:
 
 
 def _topics(chosen: argparse.Namespace) -> int:
-    bootstrap = _django()
-    from seckill.streams.cluster import count_partitions, create_topics
-    from seckill.streams.slots import ensure
-    from seckill.topics import PURCHASE_REQUESTS
-
-    _refuse_eviction()
-    made = create_topics(bootstrap)
-    ensure(PURCHASE_REQUESTS, count_partitions(bootstrap, PURCHASE_REQUESTS))
-    print(f"made: {', '.join(made)}" if made else "all topics are there")
-    return 0
-
-
-def _refuse_eviction() -> None:
-    from django.conf import settings
-    from redis.exceptions import RedisError
-
-    from seckill.streams.eviction import Evicts, refuse_eviction
-
-    known = settings.ENVIRONMENT
-    try:
-        refuse_eviction([known.admission_redis_url, known.gate_redis_url, known.celery_redis_url])
-    except (Evicts, RedisError) as fault:
-        raise SystemExit(f"seckill: {fault}") from fault
+    return rewiring.make_topics(_django())
 
 
 if __name__ == "__main__":

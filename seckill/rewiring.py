@@ -1,4 +1,4 @@
-"""Shell: an operator's words on where requests go and who reads: slots of purchase.requests, switches of groups."""
+"""Shell: an operator's words on where requests go and who reads: topics, slots of purchase.requests, switches."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def _show(chosen: argparse.Namespace, bootstrap_servers: str) -> None:
     from seckill.topics import PURCHASE_REQUESTS
 
     row = table(PURCHASE_REQUESTS)
-    shown = Table("partition", "slots", title=f"{row.topic}, version {row.version}", box=None)
+    print(f"{row.topic}, version {row.version}")
+    shown = Table("partition", "slots", box=None)
     for partition, count in sorted(Counter(row.partition_of).items()):
         shown.add_row(str(partition), str(count))
     Console().print(shown)
@@ -136,4 +137,29 @@ def switch(chosen: argparse.Namespace) -> int:
     except switches.NotOptional as refused:
         print(f"seckill: {refused}", file=sys.stderr)
         return 2
+    return 0
+
+
+# ── before a start ───────────────────────────────────────────────────────────────────────────────
+
+
+def make_topics(bootstrap_servers: str) -> int:
+    """What the services need of broker and Redis before they start: the topics, the table of slots, no eviction."""
+    from django.conf import settings
+    from redis.exceptions import RedisError
+
+    from seckill.streams.cluster import count_partitions, create_topics
+    from seckill.streams.eviction import Evicts, refuse_eviction
+    from seckill.streams.slots import ensure
+    from seckill.topics import PURCHASE_REQUESTS
+
+    known = settings.ENVIRONMENT
+    try:
+        refuse_eviction([known.admission_redis_url, known.gate_redis_url, known.celery_redis_url])
+    except (Evicts, RedisError) as fault:
+        print(f"seckill: {fault}", file=sys.stderr)
+        return 1
+    made = create_topics(bootstrap_servers)
+    ensure(PURCHASE_REQUESTS, count_partitions(bootstrap_servers, PURCHASE_REQUESTS))
+    print(f"made: {', '.join(made)}" if made else "all topics are there")
     return 0

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from django.db import connection
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
+from seckill.audit.trail import acting
 from seckill.streams import cluster
 from seckill.streams.models import ConsumerOffset, ProducerLease, SlotMap
 from seckill.streams.slots import MOST_DELIVERY_S
@@ -54,7 +55,7 @@ def mark(bootstrap_servers: str, topic: Topic, moves: Mapping[int, int], tell: T
     if most >= cluster.count_partitions(bootstrap_servers, topic):
         raise Refused(f"{topic.name} has no partition {most}; `seckill slots grow` adds partitions")
     _wait(lambda: _who(topic, "partitions <= %s", most), "producers that do not know the new partitions yet", tell)
-    _change(row, moving={str(slot): partition for slot, partition in moves.items()}, partition_of=row.partition_of)
+    _change("mark", row, {str(slot): partition for slot, partition in moves.items()}, row.partition_of)
 
 
 def finish(bootstrap_servers: str, topic: Topic, group: str, tell: Tell) -> int:
@@ -69,7 +70,7 @@ def finish(bootstrap_servers: str, topic: Topic, group: str, tell: Tell) -> int:
     partition_of = list(row.partition_of)
     for slot, partition in row.moving.items():
         partition_of[int(slot)] = partition
-    return _change(row, moving={}, partition_of=partition_of)
+    return _change("finish", row, {}, partition_of)
 
 
 def abort(topic: Topic) -> int:
@@ -77,7 +78,7 @@ def abort(topic: Topic) -> int:
     row = table(topic)
     if not row.moving:
         raise Refused("no slot is being moved")
-    return _change(row, moving={}, partition_of=row.partition_of)
+    return _change("abort", row, {}, row.partition_of)
 
 
 def add_partitions(bootstrap_servers: str, topic: Topic, partitions: int) -> None:
@@ -93,12 +94,13 @@ def add_partitions(bootstrap_servers: str, topic: Topic, partitions: int) -> Non
             admin.close()
 
 
-def _change(row: SlotMap, *, moving: Mapping[str, int], partition_of: list[int]) -> int:
-    changed = SlotMap.objects.filter(topic=row.topic, version=row.version).update(
-        version=row.version + 1, moving=moving, partition_of=partition_of
-    )
-    if changed != 1:
-        raise Refused("somebody else has changed the table meanwhile; look again with `seckill slots show`")
+def _change(step: str, row: SlotMap, moving: Mapping[str, int], partition_of: list[int]) -> int:
+    with acting(f"slots {step}", row.topic, version=row.version + 1, moving=dict(moving or row.moving)):
+        changed = SlotMap.objects.filter(topic=row.topic, version=row.version).update(
+            version=row.version + 1, moving=moving, partition_of=partition_of
+        )
+        if changed != 1:
+            raise Refused("somebody else has changed the table meanwhile; look again with `seckill slots show`")
     return row.version + 1
 
 

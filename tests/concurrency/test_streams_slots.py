@@ -207,7 +207,7 @@ def test_it_waits_until_the_group_has_passed_what_stands_in_the_old_place(
 def test_of_two_operators_at_once_one_succeeds(broker: BrokerProcess, topic: Topic) -> None:
     read_to_the_end(broker, topic)
     row = moving.table(topic)
-    works = [lambda: moving._change(row, moving={}, partition_of=row.partition_of)] * 2
+    works = [lambda: moving._change("abort", row, {}, row.partition_of)] * 2
     results = together(works)
     assert sorted(type(result).__name__ for result in results) == ["Refused", "int"]
 
