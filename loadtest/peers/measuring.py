@@ -21,8 +21,8 @@ from seckill.demo.stage import DemoFault, Stage
 
 OPENS_IN_S = 8.0
 PAYMENT_TTL_S = 10
-PATIENCE_S = 30.0
-REST_S = 45.0
+PATIENCE_S = 60.0
+REST_S = 150.0
 START_S = 60.0
 LOOK_S = 0.2
 OF_THE_LOG = frozenset({"I4", "I7", "I8", "I9", "I11", "I16", "I17", "I18", "I19", "I22", "I24"})
