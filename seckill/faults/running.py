@@ -30,8 +30,8 @@ RESULTS = "faults.json"
 WARM = 15
 """So many decisions, and the sale is under way."""
 REPORT_S = 90.0
-LIKELY_S = 45
-"""A case, roughly: for the time that is left."""
+SHORTEST_S = 5.0
+"""No crowd arrives faster than that, however small it is."""
 
 Tell = Callable[[str], None]
 
@@ -123,7 +123,10 @@ class Runner:
         world = self._stack()
         world.numbers, world.missing = {}, []
         world.declare(case.name)
-        rush = replace(case.rush, units=world.scaled(case.rush.units), buyers=world.scaled(case.rush.buyers))
+        over_s = max(min(case.rush.over_s, SHORTEST_S), case.rush.over_s * self._scale)
+        rush = replace(
+            case.rush, units=world.scaled(case.rush.units), buyers=world.scaled(case.rush.buyers), over_s=over_s
+        )
         world.sale = world.create_sale(rush.units)
         log = world.evidence / f"{case.name}.jsonl"
         world.crowd = Crowd(world.gateway, world.sale, rush, log, bare())
