@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             environment.gate_redis_url,
             chosen.data / "sandbox",
         )
+        if chosen.live:
+            from seckill.consistency.live.watching import watch
+
+            return watch(Console(), where, chosen.every, chosen.metrics_port)
         declared = manifest.read(chosen.evidence or chosen.data / "evidence")
         with errors.status("the report begins") as status:
             evidence = collect(where, declared, chosen.patience, status.update)
@@ -72,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         "--junit", metavar="FILE", type=Path, help="write it as JUnit's XML, too, as CI systems read it"
     )
     parser.add_argument("--html", metavar="FILE", type=Path, help="write it as one page with pictures, too")
+    parser.add_argument("--live", action="store_true", help="while the sale is on: residuals, until Ctrl-C")
+    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks of --live")
+    parser.add_argument("--metrics-port", type=int, metavar="N", help="show --live's residuals there, for Prometheus")
     parser.set_defaults(run=_report)
     words = parser.add_subparsers(dest="sub", metavar="WORD")
     trace = words.add_parser("trace", help="the whole story of a request, an order or a user")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.journeys.stack import Stack
+from tests.journeys.stack import Stack, environment, free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -115,6 +117,36 @@ def test_without_a_manifest_nothing_was_declared(stack: Stack) -> None:
     code, said = judged(stack, "--evidence", str(stack.folder / "nowhere"))
     assert code == 2
     assert {"I7", "I22"} <= verdicts(said, "UNKNOWN")
+
+
+def test_while_it_runs_residuals_are_shown_and_what_is_broken_is_seen_at_once(stack: Stack) -> None:
+    [port] = free_ports(1)
+    with live(stack, "--metrics-port", str(port)) as watching:
+        assert "all residuals are 0" in line_of(watching)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+            assert b"seckill_invariants_broken 0" in page.read()
+        change(stack, "UPDATE inventory_stock SET available = available + 50")
+        try:
+            assert "I2 units that the ledger does not explain: 100 (broken)" in line_of(watching)
+        finally:
+            change(stack, "UPDATE inventory_stock SET available = available - 50")
+        assert "all residuals are 0" in line_of(watching)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 1, "it was broken once"
+    with live(stack) as watching:
+        assert "all residuals are 0" in line_of(watching)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 0
+
+
+def live(stack: Stack, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(stack.folder), "--live", "--every", "0.2"]
+    return subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True, env=environment())
+
+
+def line_of(watching: subprocess.Popen[str]) -> str:
+    assert watching.stdout is not None
+    return watching.stdout.readline()
 
 
 def change(stack: Stack, statement: str) -> None:

@@ -96,7 +96,7 @@ def _read_topics(
         fields |= {name: getattr(read, name) for name in FROM_TOPICS}
         counts["K"] |= {name: len(getattr(read, name)) for name in FROM_TOPICS if name != "logs"}
         faults["K"] += read.faults
-        fields["committed"] = topics.committed(where.kafka, _groups())
+        fields["committed"] = topics.committed(where.kafka, groups())
         counts["G"]["committed"] = len(fields["committed"])
     except KafkaError as fault:
         faults["K"].append(f"not read: {fault}")
@@ -139,7 +139,7 @@ def _read_files(
 # ── calm ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _groups() -> list[str]:
+def groups() -> list[str]:
     return sorted({reader for topic in TOPICS.values() for reader in topic.readers if reader != SPARK})
 
 

@@ -29,11 +29,16 @@ class Read(NamedTuple):
 
 def cut(bootstrap_servers: str) -> dict[TopicPartition, int]:
     """The end of every partition, now."""
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
+    consumer = reader(bootstrap_servers)
     try:
-        return dict(consumer.end_offsets(_partitions(consumer)))
+        return dict(consumer.end_offsets(partitions(consumer)))
     finally:
         consumer.close()
+
+
+def reader(bootstrap_servers: str) -> Any:
+    """A consumer of no group; `KafkaError` if nobody answers."""
+    return KafkaConsumer(bootstrap_servers=bootstrap_servers, client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
 
 
 def committed(bootstrap_servers: str, groups: Iterable[str]) -> list[GroupOffset]:
@@ -103,7 +108,7 @@ def _read_all(
             consumer.pause(partition)
 
 
-def _partitions(consumer: Any) -> list[TopicPartition]:
+def partitions(consumer: Any) -> list[TopicPartition]:
     return [
         TopicPartition(topic, partition)
         for topic in TOPICS

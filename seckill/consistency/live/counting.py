@@ -1,0 +1,135 @@
+"""Shell: one look at topics, Postgres and Redis, in the order in which they can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+from redis.exceptions import RedisError
+
+from seckill.consistency.live.residuals import Counts
+from seckill.consistency.rows import Stock
+from seckill.consistency.sources import gate, topics
+from seckill.consistency.sources.collect import Addresses, groups
+from seckill.topics import TOPICS
+
+GRACE_S = 60
+
+# Names are fields of Counts.
+_STATEMENTS = {
+    "oversold": "SELECT coalesce(sum(greatest(0, s.reserved + s.sold - coalesce(l.supplied, 0))), 0)::bigint "
+    "FROM inventory_stock s LEFT JOIN supplied l ON l.stock_id = s.id",
+    "unbalanced": "SELECT coalesce(sum(abs(s.available - coalesce(l.available, 0)) "
+    "+ abs(s.reserved - coalesce(l.reserved, 0)) + abs(s.sold - coalesce(l.sold, 0)) "
+    "+ abs(coalesce(l.supplied, 0) - s.available - s.reserved - s.sold)), 0)::bigint "
+    "FROM inventory_stock s LEFT JOIN supplied l ON l.stock_id = s.id",
+    "reserved": "SELECT count(*) FROM inventory_decided WHERE decision = 'RESERVED'",
+    "placed": "SELECT (SELECT count(*) FROM orders_order) + (SELECT count(*) FROM inventory_hold h "
+    "WHERE state = 'released' AND NOT EXISTS (SELECT FROM orders_order o WHERE o.request_id = h.request_id))",
+    "orders_without": "SELECT count(*) FROM orders_order o WHERE NOT EXISTS (SELECT FROM inventory_decided d "
+    "WHERE d.request_id = o.request_id AND d.decision = 'RESERVED')",
+    "twice_active": "SELECT count(*) FROM (SELECT FROM inventory_hold WHERE state <> 'released' "
+    "GROUP BY sale_id, user_id HAVING count(*) > 1) AS twice",
+    "returned_twice": "SELECT count(*) FROM (SELECT FROM inventory_ledger WHERE kind IN ('release', 'return') "
+    "GROUP BY request_id HAVING count(*) > 1) AS twice",
+    "paid_unpaid": "SELECT count(*) FROM orders_order o LEFT JOIN (SELECT order_id, sum(amount) AS kept "
+    "FROM orders_payment WHERE captured_at IS NOT NULL AND refunded_at IS NULL GROUP BY order_id) p "
+    "ON p.order_id = o.id WHERE o.amount > 0 AND (o.state = 'PAID') <> (coalesce(p.kept, 0) = o.amount)",
+    "refunding": "SELECT count(*) FROM orders_payment WHERE state = 'refunding'",
+    "accounted": "SELECT (SELECT count(*) FROM inventory_decided d WHERE (topic_id, partition, record_offset) "
+    "NOT IN (SELECT topic_id, partition, record_offset FROM streams_dead_letter WHERE consumer_group = 'inventory')) "
+    "+ (SELECT count(*) FROM inventory_redelivery) "
+    "+ (SELECT count(*) FROM streams_dead_letter WHERE consumer_group = 'inventory')",
+    "decided_twice": "SELECT count(*) - count(DISTINCT request_id) FROM inventory_decided",
+    "overdue": f"SELECT count(*) FROM orders_order WHERE state = 'PENDING_PAYMENT' "
+    f"AND pay_before < now() - interval '{GRACE_S} seconds'",
+    "deliveries_due": "SELECT count(*) FROM notifications_delivery WHERE state = 'due'",
+    "unpublished": "SELECT count(*) FROM streams_outbox",
+    "gate_owed": "SELECT count(*) FROM inventory_gate_sync",
+    "active_units": "SELECT coalesce(sum(quantity), 0)::bigint FROM inventory_hold WHERE state <> 'released'",
+}
+_SUPPLIED = """
+WITH supplied AS (
+  SELECT stock_id,
+    sum(units * ((debit = 'supply')::int - (credit = 'supply')::int)) AS supplied,
+    sum(units * ((credit = 'available')::int - (debit = 'available')::int)) AS available,
+    sum(units * ((credit = 'reserved')::int - (debit = 'reserved')::int)) AS reserved,
+    sum(units * ((credit = 'sold')::int - (debit = 'sold')::int)) AS sold
+  FROM inventory_ledger GROUP BY stock_id)
+"""
+_STOCKS = (
+    "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch FROM inventory_stock ORDER BY id"
+)
+_OFFSETS = "SELECT consumer_group, topic, partition, next_offset FROM streams_offset"
+
+Reached = dict[tuple[str, str, int], int]
+
+
+class Counter:
+    """Keeps its connections from one look to the next."""
+
+    def __init__(self, where: Addresses) -> None:
+        self._where = where
+        self._consumer: Any = None
+        self._starts: dict[TopicPartition, int] = {}
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def look(self) -> Counts:
+        """`psycopg.Error` if there is no database; what else is away is None."""
+        ends = self._ends()
+        with psycopg.connect(self._where.database, connect_timeout=5) as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            numbers = {name: _one(connection, statement) for name, statement in _STATEMENTS.items()}
+            stocks = [Stock(*row) for row in connection.execute(_STOCKS)]
+            reached: Reached = {(row[0], row[1], row[2]): row[3] for row in connection.execute(_OFFSETS)}
+        passed = sum(
+            offset - self._starts.get(TopicPartition(topic, partition), 0)
+            for (group, topic, partition), offset in reached.items()
+            if group == "inventory"
+        )
+        behind = None if ends is None else _behind(ends, reached)
+        return Counts(**numbers, passed=passed, gate_units=self._gate(stocks), behind=behind)
+
+    def _gate(self, stocks: list[Stock]) -> int | None:
+        """Units that the gate has given away; None if it does not say, or has forgotten."""
+        try:
+            found = gate.read(self._where.gate, stocks)
+        except RedisError:
+            return None
+        if any(each.free is None for each in found):
+            return None
+        granted: list[dict[UUID, int]] = [each.granted for each in found]
+        return sum(sum(units.values()) for units in granted)
+
+    def _ends(self) -> dict[TopicPartition, int] | None:
+        try:
+            if self._consumer is None:
+                self._consumer = topics.reader(self._where.kafka)
+            places = topics.partitions(self._consumer)
+            self._starts = dict(self._consumer.beginning_offsets(places))
+            return dict(self._consumer.end_offsets(places))
+        except (KafkaError, OSError):
+            self.close()
+            return None
+
+
+def _behind(ends: dict[TopicPartition, int], reached: Reached) -> dict[str, int]:
+    counted = dict.fromkeys(groups(), 0)
+    for place, end in ends.items():
+        for group in TOPICS[place.topic].readers:
+            if group in counted:
+                counted[group] += max(0, end - reached.get((group, place.topic, place.partition), 0))
+    return counted
+
+
+def _one(connection: psycopg.Connection[Any], statement: str) -> int:
+    row = connection.execute((_SUPPLIED + statement if "supplied l" in statement else statement).encode()).fetchone()
+    assert row is not None
+    return int(row[0])
