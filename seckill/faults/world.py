@@ -184,7 +184,7 @@ class World:
 
     def manage(self, *words: str) -> str:
         command = [sys.executable, "-m", "seckill.cli", "manage", "--data", str(self.folder), *words]
-        done = subprocess.run(command, capture_output=True, text=True, env=bare(), timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=bare(), timeout=PATIENCE_S)
         if done.returncode:
             raise Stuck(f"{' '.join(words)}: {done.stderr.strip()[-500:]}")
         return done.stdout
@@ -192,7 +192,7 @@ class World:
     def seckill(self, *words: str) -> str:
         """An operator's word to this stack."""
         command = [sys.executable, "-m", "seckill.cli", *words, "--data", str(self.folder)]
-        done = subprocess.run(command, capture_output=True, text=True, env=bare(), timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=bare(), timeout=PATIENCE_S)
         return done.stdout + done.stderr
 
     def scaled(self, count: float) -> int:

@@ -19,6 +19,7 @@ import psycopg
 
 PORTS = ("postgres", "redis", "broker", "gateway", "provider", "sinks", "live")
 PATIENCE_S = 90.0
+START_S = 240.0
 ROOT = Path(__file__).parents[2]
 
 
@@ -51,7 +52,12 @@ class Stack:
                 cwd=self._cwd,
                 env=self._environment,
             )
-        self.wait_until(lambda: "up: http" in self.told(), "the stack to be up")
+        try:
+            self.wait_until(lambda: "up: http" in self.told(), "the stack to be up", START_S)
+        except AssertionError:
+            if self._process.poll() is None:
+                self.stop()  # a test that fails leaves nothing behind
+            raise
 
     def command(self) -> list[str]:
         ports = [part for name, port in self.ports.items() for part in ("--port", f"{name}={port}")]
