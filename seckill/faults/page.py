@@ -27,7 +27,8 @@ def written(rows: Sequence[Row], seed: int, scale: float) -> str:
         f"<table><tr>{table}{''.join(map(_row, rows))}</table>"
         f"<p class=dim>{taken} · seed {seed}, scale {scale:g} · “in flight”: requests in the log and not decided when "
         "the fault began · “again”: deliveries beyond the first, on the stack so far · “recovered”: from the first "
-        "blow until every process was up and all that stood in the topics was worked off · “✗”: there the report must "
+        "blow until every process was up, all that stood in the topics was worked off and a new "
+        "buyer was answered · “✗”: there the report must "
         "not say PASS</p></body></html>\n"
     )
 

@@ -22,7 +22,7 @@ from seckill.consistency.sources.collect import Addresses, collect
 from seckill.consistency.verdicts import Judged, Verdict, overall
 from seckill.faults import progress
 from seckill.faults.case import Acts, Case
-from seckill.faults.crowd import Crowd
+from seckill.faults.crowd import AGAIN, Buyer, Crowd
 from seckill.faults.world import Stuck, World, bare
 
 VERSION = 1
@@ -154,9 +154,19 @@ class Runner:
         world.note_fault(case.name, began_ms, time.time_ns() // 1_000_000, in_flight=in_flight)
         self._tell(f"{case.name}: done, recovering")
         progress.await_recovery(world)
+        if not case.late:
+            self._probe(world, case)
         recovery_ms = int((time.monotonic() - began) * 1000)
         world.tells("processes started again", self._lives(world) - restarts)
         return replace(row, in_flight=in_flight, recovery_ms=recovery_ms)
+
+    def _probe(self, world: World, case: Case) -> None:
+        """One more buyer has to get an answer that is not “come again”: else the sale is up and nobody can buy."""
+        with world.book(f"{case.name}.probe") as book:
+            told = Buyer(world.gateway, f"probe-{case.name}", world.sale, book).buy()
+        if told.status in AGAIN:
+            why = told.body.get("type", "no answer")
+            raise Stuck(f"everything is up, and a buyer was turned away for a minute: {told.status} {why}")
 
     def _lives(self, world: World) -> int:
         return sum(int(each["restarts"]) for each in world.rows().values())
