@@ -102,9 +102,10 @@ class Turnstile:
             request_id, wanted.ask.user_id, wanted.sale_id, wanted.sku, wanted.quantity, admitted.admitted_at_ms,
             admitted.deadline_ms,
         )  # fmt: skip
+        if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
+            self._refuse(request_id, _unknown())  # no failure: those who come back must not keep the breaker open for ever
+            return
         try:
-            if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
-                raise KafkaError("the breaker is open")
             faults.point("gateway.before_produce")
             sent = writer().send(
                 wanted.ask.user_id.encode(),

@@ -138,6 +138,19 @@ def test_an_unknown_outcome_is_never_called_a_failure_and_the_retry_is_the_same_
     assert len(producer.sent) == 1
 
 
+def test_those_who_come_back_while_the_breaker_is_open_do_not_keep_it_open(producer: Producer) -> None:
+    producer.fault = KafkaConnectionError("gone")
+    turnstile, known = Turnstile(), wanted()
+    with pytest.raises(Problem):
+        turnstile.pass_through(known)
+    turnstile.breaker.trip(-1000.0)  # its rest is long over
+    back = known._replace(ask=known.ask._replace(full=Verdict.NO_QUEUE.value))
+    with pytest.raises(Problem) as told:
+        turnstile.pass_through(back)
+    assert told.value.kind == "queue-unknown"
+    assert turnstile.breaker.admits(0.0), "somebody has to try"
+
+
 def test_a_failure_opens_the_breaker_and_an_acknowledgement_closes_it(producer: Producer) -> None:
     producer.fault = KafkaConnectionError("gone")
     turnstile = Turnstile()
