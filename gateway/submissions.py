@@ -103,7 +103,7 @@ class Turnstile:
             admitted.deadline_ms,
         )  # fmt: skip
         if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
-            self._refuse(request_id, _unknown())  # no failure: those who come back must not keep the breaker open for ever
+            self._refuse(request_id, _unknown())  # and no failure: who comes back must not keep the breaker open
             return
         try:
             faults.point("gateway.before_produce")
