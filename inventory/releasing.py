@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -54,7 +53,7 @@ def _give_back(envelope: Envelope, changed: OrderChanged, kind: str, account: st
     )
     origin = Origin(*hold.origin)
     publish([Event(INVENTORY_DECISIONS, hold.user_id, released.envelope(envelope.event_id, origin))])
-    transaction.on_commit(partial(rebuild.sync_after_commit, stock.id), robust=True)
+    transaction.on_commit(lambda: rebuild.sync_after_commit(stock.id), robust=True)
     return True
 
 
@@ -83,5 +82,5 @@ def _post(cause: UUID, request_id: UUID, kind: str, debit: str, credit: str) -> 
         stock=stock, version=stock.version, debit=debit, credit=credit, units=hold.quantity, kind=kind, cause=cause,
         request_id=request_id,
     )  # fmt: skip
-    transaction.on_commit(partial(views.show, stock.sale_id), robust=True)
+    transaction.on_commit(lambda: views.show(stock.sale_id), robust=True)
     return stock, hold

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -199,11 +198,11 @@ def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Mapping[UUID, 
     sale_id = contest.stock.sale_id
     if wrong:
         Stock.objects.filter(id=contest.stock.id).update(gate_owed=True)
-        transaction.on_commit(partial(rebuild.after_commit, contest.stock.id, contest.stock.gate_epoch), robust=True)
+        transaction.on_commit(lambda: rebuild.after_commit(contest.stock.id, contest.stock.gate_epoch), robust=True)
     elif give_back:
-        transaction.on_commit(partial(rebuild.sync_after_commit, contest.stock.id), robust=True)
+        transaction.on_commit(lambda: rebuild.sync_after_commit(contest.stock.id), robust=True)
     if granted:
-        transaction.on_commit(partial(views.show, sale_id), robust=True)
+        transaction.on_commit(lambda: views.show(sale_id), robust=True)
 
 
 def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Mapping[UUID, Decided]) -> None:

@@ -97,6 +97,13 @@ def test_batches_at_once_sell_every_unit_once(stock: Stock) -> None:
     assert_books_balance(stock, UNITS)
 
 
+def test_what_is_decided_stays_decided_if_nobody_can_be_shown_it(stock: Stock) -> None:
+    """A Redis that goes away after COMMIT: an error out of there would look as if the batch had failed."""
+    with mock.patch("inventory.views.show", side_effect=ConnectionError("Redis is away")) as shown:
+        work(batch(0, [request(stock, "user")]))
+    assert shown.called and classes() == {"RESERVED": 1}
+
+
 @contextmanager
 def without_the_row_as_arbiter() -> Iterator[None]:
     """Read then write: no lock, no version, no check — the design everybody writes first."""
