@@ -8,55 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 Network = IPv4Network | IPv6Network
-Address = IPv4Address | IPv6Address
 
 HOUSEHOLD = 64
 """Bits of an IPv6 address that are one customer's: he has all the others to play with."""
 MOST_HOPS = 10
+UNKNOWN = "unknown"
 
 
 def client_address(meta: Mapping[str, Any]) -> str:
     peer = str(meta.get("REMOTE_ADDR", ""))
     trusted = settings.ENVIRONMENT.trusted_proxies
-    if not trusted or not _is_trusted(peer, trusted):
-        return _bucket(peer)
-    client = peer
-    for hop in reversed(str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",")[-MOST_HOPS:]):
-        if _parsed(hop.strip()) is None:
-            break
-        client = hop.strip()
-        if not _is_trusted(client, trusted):
-            break
-    return _bucket(client)
+    client = _known(peer, trusted)
+    if client.is_trusted:
+        for hop in reversed(str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",")[-MOST_HOPS:]):
+            before = _known(hop.strip(), trusted)
+            if before.bucket == UNKNOWN:
+                break
+            client = before
+            if not client.is_trusted:
+                break
+    return client.bucket
 
 
+@lru_cache(maxsize=8)
 def networks(text: str) -> tuple[Network, ...]:
     """`ValueError` if it is none."""
     return tuple(ip_network(each.strip(), strict=False) for each in text.split(",") if each.strip())
 
 
-@lru_cache(maxsize=16_384)
-def _is_trusted(text: str, trusted: str) -> bool:
-    address = _parsed(text)
-    return address is not None and any(address in network for network in networks(trusted))
+class _Known(NamedTuple):
+    bucket: str
+    is_trusted: bool
 
 
-@lru_cache(maxsize=16_384)
-def _bucket(text: str) -> str:
-    address = _parsed(text)
-    if isinstance(address, IPv6Address):
-        return str(address.ipv4_mapped or ip_network((address, HOUSEHOLD), strict=False))
-    return str(address) if address is not None else "unknown"
-
-
-def _parsed(text: str) -> Address | None:
+@lru_cache(maxsize=65_536)
+def _known(text: str, trusted: str) -> _Known:
     try:
-        return ip_address(text)
+        address = ip_address(text)
     except ValueError:
-        return None
+        return _Known(UNKNOWN, False)
+    is_trusted = any(address in network for network in networks(trusted))
+    if isinstance(address, IPv6Address):
+        return _Known(str(address.ipv4_mapped or ip_network((address, HOUSEHOLD), strict=False)), is_trusted)
+    return _Known(str(address), is_trusted)

@@ -42,7 +42,7 @@ class _Step(NamedTuple):
 class Backlog:
     """Fed by `observe`; everything else reads. `now` is monotonic seconds."""
 
-    _ends: dict[Partition, int] = field(default_factory=dict)
+    _left: list[int] = field(default_factory=list)  # undecided requests, partition by partition
     _decided: dict[Partition, int] = field(default_factory=dict)
     _seen_at: float = float("-inf")
     _moved_at: float = float("-inf")
@@ -60,11 +60,12 @@ class Backlog:
             while self._steps[0].until < now - LEARN_S:
                 self._steps.popleft()
             self._pace = sum(step.decided for step in self._steps) / sum(step.seconds for step in self._steps)
-        self._ends, self._decided, self._seen_at = dict(ends), dict(decided), now
+        self._left = [max(0, end - decided.get(partition, 0)) for partition, end in ends.items()]
+        self._decided, self._seen_at = dict(decided), now
 
     @property
     def length(self) -> int:
-        return sum(max(0, end - self._decided.get(partition, 0)) for partition, end in self._ends.items())
+        return sum(self._left)
 
     def knows(self, now: float) -> bool:
         return now - self._seen_at < STALE_S
@@ -80,8 +81,8 @@ class Backlog:
         if not self.knows(now) or partition not in self._decided:
             return None
         before = max(0, place.offset - self._decided[partition])
-        ahead = sum(min(before, max(0, end - self._decided.get(other, 0))) for other, end in self._ends.items())
-        return Estimate(max(ahead, before), self._wait_ms(max(ahead, before), now))
+        ahead = max(before, sum([min(before, left) for left in self._left]))
+        return Estimate(ahead, self._wait_ms(ahead, now))
 
     def is_decided(self, place: Place) -> bool:
         """Has inventory gone past it, as far as we know?"""

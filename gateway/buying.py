@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -141,5 +142,6 @@ def _with_ticket(ask: Ask, text: str, sale_id: int) -> Ask:
     return ask._replace(ticket_number=ticket.number, ticket_expires_at_ms=ticket.expires_at_ms)
 
 
+@lru_cache(maxsize=1024)
 def _fingerprint(sku: str, quantity: int) -> str:
     return hashlib.sha256(f"{sku}:{quantity}".encode()).hexdigest()[:16]

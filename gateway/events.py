@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +28,8 @@ class PurchaseRequested:
 
     def envelope(self) -> Envelope:
         """The event id is the request id: the same request is the same event, however often it is sent."""
-        body: dict[str, Any] = asdict(self) | {"request_id": str(self.request_id)}
+        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        body["request_id"] = str(self.request_id)
         return Envelope(self.request_id, PURCHASE_REQUESTED, VERSION, body)
 
 

@@ -5,7 +5,6 @@ UUID version 8 (RFC 9562: contents of one's own) over an HMAC, so that nobody ca
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from uuid import UUID
 
@@ -13,8 +12,8 @@ VERSION = 8
 
 
 def request_id(secret: str, user_id: str, sale_id: int, key: str) -> UUID:
-    digest = hmac.new(secret.encode(), f"request:{sale_id}:{len(user_id)}:{user_id}:{key}".encode(), hashlib.sha256)
-    number = int.from_bytes(digest.digest()[:16], "big")
+    text = f"request:{sale_id}:{len(user_id)}:{user_id}:{key}"
+    number = int.from_bytes(hmac.digest(secret.encode(), text.encode(), "sha256")[:16], "big")
     number = number & ~(0xF << 76) | VERSION << 76  # version
     number = number & ~(0x3 << 62) | 0x2 << 62  # variant
     return UUID(int=number)

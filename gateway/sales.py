@@ -22,6 +22,7 @@ from seckill.problems import Problem
 
 FRESH_S = 0.25
 STALE_S = 10.0
+PATIENCE_S = 3.0
 
 
 class Availability(StrEnum):
@@ -34,6 +35,7 @@ class Availability(StrEnum):
 class _Snapshot:
     views: dict[int, SaleView] = field(default_factory=dict)
     taken_at: float = float("-inf")
+    tried_at: float = float("-inf")
     ahead_ms: float = 0.0  # of the one clock before our monotonic one
 
 
@@ -42,12 +44,14 @@ _lock = threading.Lock()
 
 
 def views() -> dict[int, SaleView]:
-    """One thread refreshes, the others go on with what there is; too old a snapshot is an error, not a guess."""
-    now = time.monotonic()
-    if now - _snapshot.taken_at > FRESH_S and _lock.acquire(blocking=not _snapshot.views):
+    """One thread refreshes, the others go on with what there is. Too old a snapshot is no answer: then they wait for
+    him, once, and if he has had none either it is an error, not a guess."""
+    age_s = time.monotonic() - _snapshot.taken_at
+    if age_s > FRESH_S and _lock.acquire(timeout=PATIENCE_S if age_s > STALE_S else 0):
         try:
-            if now - _snapshot.taken_at > FRESH_S:
+            if time.monotonic() - _snapshot.tried_at > FRESH_S:
                 _refresh()
+                _snapshot.tried_at = time.monotonic()
         finally:
             _lock.release()
     if time.monotonic() - _snapshot.taken_at > STALE_S:

@@ -88,7 +88,7 @@ class Newsroom:
         try:
             async with client.pubsub() as news:
                 await news.subscribe(shown.NEWS)
-                self._wake_all()  # what was said while nobody listened
+                self.wake_all()  # what was said while nobody listened
                 while True:
                     message = await news.get_message(ignore_subscribe_messages=True, timeout=1.0)
                     if message is not None:
@@ -102,7 +102,7 @@ class Newsroom:
             for watcher in self._watching.get(request_id, ()):
                 watcher.tell(value)
 
-    def _wake_all(self) -> None:
+    def wake_all(self) -> None:
         for watchers in self._watching.values():
             for watcher in watchers:
                 watcher.tell(None)

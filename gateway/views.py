@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
@@ -38,7 +38,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
     user = _body(request).get("user")
     if not isinstance(user, str) or not USER_NAME.fullmatch(user):
         raise Problem(400, "bad-user", "`user` is 1 to 100 of letters, digits and . _ @ + -")
-    return JsonResponse({"user": user, "token": tokens.issue(user)}, status=201, headers=PRIVATE)
+    return _answer({"user": user, "token": tokens.issue(user)}, status=201, headers=PRIVATE)
 
 
 @require_GET
@@ -63,7 +63,7 @@ def ticket(request: HttpRequest, sale_id: int) -> HttpResponse:
     """The way in, for this user, from the opening on."""
     user_id = user_of(request)
     text, expires_at_ms = buying.ticket_for(sales.find(sale_id), user_id)
-    return JsonResponse({"ticket": text, "expires_at_ms": expires_at_ms}, status=201, headers=PRIVATE)
+    return _answer({"ticket": text, "expires_at_ms": expires_at_ms}, status=201, headers=PRIVATE)
 
 
 @csrf_exempt
@@ -84,7 +84,7 @@ def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
     accepted = buying.buy(view, buying.Call(user_id, key, quantity, ticket, client_address(request.META), trace))
     status_url = f"/api/v1/purchases/{accepted.request_id}"
     place, estimate = accepted.place, accepted.estimate
-    return JsonResponse(
+    return _answer(
         {
             "request_id": str(accepted.request_id),
             "status_url": f"{status_url}?place={accepted.signed_place}",
@@ -110,7 +110,7 @@ def purchase(request: HttpRequest, request_id: UUID) -> HttpResponse:
         raise Problem(404, "no-such-purchase", "You have no such request.")
     estimate = followed.estimate
     after = _poll_after(estimate, is_settled=followed.shown is not None and followed.shown.is_final)
-    return JsonResponse(followed.body(estimate), headers=PRIVATE | after)
+    return _answer(followed.body(estimate), headers=PRIVATE | after)
 
 
 @require_GET
@@ -126,7 +126,14 @@ def readyz(request: HttpRequest) -> HttpResponse:
             check()
         except Exception as fault:
             missing.append(f"{name}: {type(fault).__name__}")
-    return JsonResponse({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+    return _answer({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+
+
+def _answer(content: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(_encode(content), content_type="application/json", status=status, headers=headers)
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _ask_database() -> None:
@@ -141,7 +148,7 @@ def _tagged(request: HttpRequest, tag: str, content: dict[str, Any]) -> HttpResp
     asked = {each.strip() for each in str(request.META.get("HTTP_IF_NONE_MATCH", "")).split(",")}
     if entity_tag in asked:
         return HttpResponse(status=304, headers=headers)
-    return JsonResponse(content | {"now_ms": sales.now_ms()}, headers=headers)
+    return _answer(content | {"now_ms": sales.now_ms()}, headers=headers)
 
 
 def _body(request: HttpRequest) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
+from gateway.api import document
 from gateway.views import readyz
 
 
@@ -15,6 +16,9 @@ def livez(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("livez", livez),
     path("readyz", readyz),
+    path("api/docs", document.docs),
+    path("api/openapi.json", document.openapi),
+    path("problems/<slug:kind>", document.problem),
     path("api/v1/", include("gateway.urls")),
     path("api/v1/", include("orders.urls")),
 ]

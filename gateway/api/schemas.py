@@ -1,0 +1,156 @@
+"""The shapes of requests and answers, each with an example. Times in milliseconds, money in the smallest coin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+REQUEST_ID = "6436728d-3578-8307-808c-cde220592643"
+ORDER_ID = "09831979-136f-5f85-b8f7-22ace1c376d7"
+PAYMENT_ID = "5f0e1a52-6f0b-4d0e-9a6b-0f6f2f8c1f10"
+PLACE = "NjQzNjcyOGR8cHVyY2hhc2UucmVxdWVzdHMvMS8wfDE3OTUwMjU0MzU4Mjh8MXxhbm4.421d61c8"
+TICKET = "MS4xNzk1MDI0OTU1Nzk4LjlkZmYyNDQ5OGQ1MTdlNzAuYW5u.6f9377af"
+STATUS = f"/api/v1/purchases/{REQUEST_ID}"
+
+MS = {"type": "integer", "description": "Milliseconds since 1970, by the one clock of the sale."}
+UUID = {"type": "string", "format": "uuid"}
+
+
+def _or_null(schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return schema | {"type": [schema["type"], "null"], "description": description}
+
+
+def _object(example: dict[str, Any] | None, optional: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+    }
+    return made if example is None else made | {"examples": [example]}
+
+
+_SALE_EXAMPLE = {
+    "id": 1, "name": "Gong", "sku": "phone", "unit_price": 9900, "cap": 1, "declared": 500, "available": 12,
+    "reserved": 300, "sold": 188, "stock_version": 676, "state": "open", "opens_at_ms": 1795024833875,
+    "closes_at_ms": 1795028433875, "availability": "available",
+}  # fmt: skip
+
+_SALE_PROPERTIES: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "name": {"type": "string"},
+    "sku": {"type": "string"},
+    "unit_price": {"type": "integer", "description": "In the smallest coin."},
+    "cap": {"type": "integer", "description": "The most units of one purchase."},
+    "declared": {"type": "integer"},
+    "available": {"type": "integer"},
+    "reserved": {"type": "integer"},
+    "sold": {"type": "integer"},
+    "stock_version": {"type": "integer", "description": "Grows with every movement of stock."},
+    "state": {"type": "string", "enum": ["open", "paused", "closed"]},
+    "opens_at_ms": MS,
+    "closes_at_ms": MS,
+    "availability": {
+        "type": "string",
+        "enum": ["available", "all_held", "sold_out"],
+        "description": "`all_held`: nothing is left, but units that are not paid yet may come back.",
+    },
+}
+
+_WAIT = {
+    "position": _or_null({"type": "integer"}, "Requests before it. 0: its turn has come. Null: not known just now."),
+    "eta_ms": _or_null({"type": "integer"}, "Until it is decided, at the pace seen lately. Null: not known yet."),
+}
+
+STATES = [
+    "QUEUED", "RESERVED", "AWAITING_PAYMENT", "PAID", "EXPIRED", "CANCELLED", "REFUNDED", "SOLD_OUT", "DUPLICATE",
+    "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID",
+]  # fmt: skip
+
+SCHEMAS: dict[str, Any] = {
+    "Problem": {
+        "type": "object",
+        "description": "Problem details, RFC 9457.",
+        "properties": {
+            "type": {"type": "string", "format": "uri-reference"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+        },
+        "required": ["type", "title", "status", "detail"],
+    },
+    "SignIn": _object(
+        {"user": "ann"}, user={"type": "string", "pattern": "^[A-Za-z0-9._@+-]{1,100}$", "maxLength": 100}
+    ),
+    "Session": _object(
+        {"user": "ann", "token": "MTc5NTExMTIzNC5hbm4.1c9e"}, user={"type": "string"}, token={"type": "string"}
+    ),
+    "Sale": _object(_SALE_EXAMPLE, **_SALE_PROPERTIES),
+    "SaleNow": _object(_SALE_EXAMPLE | {"now_ms": 1795024835796}, **_SALE_PROPERTIES, now_ms=MS),
+    "Sales": _object(
+        {"sales": [_SALE_EXAMPLE], "now_ms": 1795024835796},
+        sales={"type": "array", "items": {"$ref": "#/components/schemas/Sale"}},
+        now_ms=MS,
+    ),
+    "Ticket": _object(
+        {"ticket": TICKET, "expires_at_ms": 1795024955798}, ticket={"type": "string"}, expires_at_ms=MS
+    ),
+    "Purchase": _object(
+        {"quantity": 1}, ("quantity",), quantity={"type": "integer", "minimum": 1, "maximum": 1_000_000, "default": 1}
+    ),
+    "Accepted": _object(
+        {
+            "request_id": REQUEST_ID, "status_url": f"{STATUS}?place={PLACE}",
+            "events_url": f"{STATUS}/events?place={PLACE}", "deadline_ms": 1795025435828, "partition": 1,
+            "offset": 4711, "position_estimate": 3200, "eta_ms": 1600,
+        },
+        request_id=UUID,
+        status_url={"type": "string", "description": "Signed: every gateway can answer it at once."},
+        events_url={"type": "string", "description": "For an EventSource. Whoever has it may listen: keep it."},
+        deadline_ms=MS | {"description": "Not decided by then, it is TOO_LATE."},
+        partition={"type": "integer"},
+        offset={"type": "integer"},
+        position_estimate=_WAIT["position"],
+        eta_ms=_WAIT["eta_ms"],
+    ),
+    "Outcome": _object(
+        {"request_id": REQUEST_ID, "state": "QUEUED", "position": 3100, "eta_ms": 1550, "deadline_ms": 1795025435828},
+        ("position", "eta_ms", "deadline_ms", "order_id", "pay_before_ms", "may_buy_again"),
+        request_id=UUID,
+        state={"type": "string", "enum": STATES},
+        **_WAIT,
+        deadline_ms=_or_null({"type": "integer"}, "While it is queued: not decided by then, it is TOO_LATE."),
+        order_id=_or_null({"type": "string", "format": "uuid"}, "Once there is one."),
+        pay_before_ms=_or_null({"type": "integer"}, "Not paid by then, the order expires."),
+        may_buy_again={"type": "boolean", "description": "The units are back in stock."},
+    ),
+    "Order": _object(
+        {
+            "id": ORDER_ID, "request_id": REQUEST_ID, "sale_id": 1, "sku": "phone", "quantity": 1, "amount": 9900,
+            "state": "PENDING_PAYMENT", "placed_at_ms": 1795024836073, "pay_before_ms": 1795025736073,
+        },
+        id=UUID,
+        request_id=UUID,
+        sale_id={"type": "integer"},
+        sku={"type": "string"},
+        quantity={"type": "integer"},
+        amount={"type": "integer", "description": "In the smallest coin."},
+        state={"type": "string", "enum": ["PENDING_PAYMENT", "PAID", "REFUNDED", "EXPIRED", "CANCELLED"]},
+        placed_at_ms=MS,
+        pay_before_ms=MS,
+    ),
+    "Orders": _object(None, orders={"type": "array", "items": {"$ref": "#/components/schemas/Order"}}),
+    "Attempt": _object(
+        {"payment_id": PAYMENT_ID, "state": "open"}, payment_id=UUID, state={"type": "string", "const": "open"}
+    ),
+    "Callback": _object(
+        {"id": "cb-1", "payment": PAYMENT_ID, "kind": "captured"},
+        id={"type": "string"},
+        payment=UUID,
+        kind={"type": "string"},
+    ),
+    "Received": _object({"received": True}, received={"type": "boolean"}),
+    "Ready": _object(
+        {"ready": True, "missing": []},
+        ready={"type": "boolean"},
+        missing={"type": "array", "items": {"type": "string"}},
+    ),
+}  # fmt: skip

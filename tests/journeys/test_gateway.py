@@ -1,0 +1,277 @@
+"""The gateway in a running stack: what it promises while others stall, stop, forget, or have nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from redis import Redis
+
+from tests.journeys.stack import Buyer, Stack
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep")
+ONE = ("inventory", "orders")
+SCALE = [f"{name}=0" for name in LEFT_OUT] + [f"{name}=1" for name in ONE]
+STOPPED_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), *(part for scale in SCALE for part in ("--scale", scale)))
+    stack.start()
+    yield stack
+    assert stack.stop() == 0
+
+
+@contextmanager
+def stopped(stack: Stack, name: str) -> Iterator[None]:
+    """SIGSTOP: its connections stay, and nothing answers."""
+    rows = json.loads(stack.say("status", "--json"))["instances"]
+    pid = next(row["pid"] for row in rows if row["name"] == name)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def units(stack: Stack, sale: int) -> tuple[int, int, int]:
+    [row] = stack.query("SELECT available, reserved, sold FROM inventory_stock WHERE sale_id = %s", sale)
+    return row[0], row[1], row[2]
+
+
+def buy_and_pay(stack: Stack, buyer: Buyer, sale: int) -> dict[str, Any]:
+    accepted = buyer.buy(sale)[1]
+    outcome = buyer.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
+    assert buyer.act(outcome["order_id"], "pay")[0] == 202
+    buyer.wait_for(accepted["request_id"], "PAID")
+    return accepted
+
+
+# ── the broker stalls ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_stalled_broker_costs_purchases_only_and_a_retry_finds_out(stack: Stack) -> None:
+    sale = stack.create_sale(100)
+    crowd = [Buyer(stack, f"stall-{number}") for number in range(80)]
+    tickets = [buyer.ticket(sale) for buyer in crowd]
+
+    def buy(buyer: Buyer, ticket: str) -> tuple[int, dict[str, Any]]:
+        return stack.call("POST", f"/sales/{sale}/purchases", {}, token=buyer.token, key="k", ticket=ticket)
+
+    with ThreadPoolExecutor(80) as pool, stopped(stack, "mqcore"):
+        asked = [pool.submit(buy, buyer, ticket) for buyer, ticket in zip(crowd, tickets, strict=True)]
+        while not all(each.done() for each in asked):
+            assert stack.call("GET", f"/sales/{sale}")[0] == 200
+            assert stack.call("GET", "/orders", token=crowd[0].token)[0] == 200
+            assert urllib.request.urlopen(f"http://127.0.0.1:{stack.ports['gateway']}/livez", timeout=15).status == 200
+        told = [each.result() for each in asked]
+        assert {status for status, _ in told} == {503}
+        assert {body["type"] for _, body in told} <= {"/problems/queue-unavailable", "/problems/queue-unknown"}
+
+    def accepted(buyer: Buyer, ticket: str) -> bool:
+        return buy(buyer, ticket)[0] == 202
+
+    for buyer, ticket in zip(crowd, tickets, strict=True):
+        stack.wait_until(lambda buyer=buyer, ticket=ticket: accepted(buyer, ticket), f"{buyer.name} to be accepted")  # type: ignore[misc]
+    stack.wait_until(lambda: units(stack, sale)[0] == 20, "all to be decided")
+    counts = stack.query("SELECT count(*), count(DISTINCT request_id) FROM inventory_decided WHERE sale_id = %s", sale)
+    assert counts == [(80, 80)]
+
+
+# ── the queue ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_whoever_waits_is_told_his_place_without_the_projection(stack: Stack) -> None:
+    sale = stack.create_sale(100)
+    stack.say("stop", "inventory")
+    crowd = [Buyer(stack, f"queue-{number}") for number in range(30)]
+    places = [buyer.buy(sale)[1] for buyer in crowd]
+    try:
+        last, accepted = crowd[-1], places[-1]
+        address = accepted["status_url"].removeprefix("/api/v1")
+        stack.wait_until(
+            lambda: (stack.call("GET", address, token=last.token)[1].get("position") or 0) > 0, "a place in the queue"
+        )
+        seen = stack.call("GET", address, token=last.token)[1]
+        assert (seen["state"], seen["deadline_ms"]) == ("QUEUED", accepted["deadline_ms"])
+        assert seen["position"] <= 30
+        assert stack.call("GET", address, token=crowd[0].token)[0] == 404, "it is not his"
+        assert stack.call("GET", address + "x", token=last.token)[1]["state"] == "QUEUED", "Redis knows it, too"
+    finally:
+        stack.say("start", "inventory")
+    for buyer, place in zip(crowd, places, strict=True):
+        buyer.wait_for(place["request_id"], "AWAITING_PAYMENT")
+
+
+def test_what_redis_forgets_is_told_by_the_projection(stack: Stack) -> None:
+    sale = stack.create_sale(5)
+    buyer = Buyer(stack, "remembered")
+    accepted = buy_and_pay(stack, buyer, sale)
+    Redis(port=stack.ports["redis"]).flushall()
+    assert buyer.look(accepted["request_id"])["state"] == "PAID"
+    stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[0] == 200, "the sale to be shown again")
+    status, again = buyer.buy(sale)
+    assert (status, again["request_id"]) == (202, accepted["request_id"])
+    address = again["status_url"].removeprefix("/api/v1")
+    assert stack.call("GET", address, token=buyer.token)[1]["state"] == "PAID", "not queued anew"
+
+
+# ── the mark ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_after_the_last_unit_is_sold_the_door_says_so_and_an_adjustment_opens_it(stack: Stack) -> None:
+    sale = stack.create_sale(1)
+    first, second = Buyer(stack, "quick"), Buyer(stack, "slow")
+    accepted = first.buy(sale)[1]
+    outcome = first.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
+    stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[1]["availability"] == "all_held", "all to be held")
+    status, held = second.buy(sale, "while-held")
+    assert status == 202, "it may come back"
+    assert second.wait_for(held["request_id"], "SOLD_OUT")
+    first.act(outcome["order_id"], "pay")
+    stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[1]["availability"] == "sold_out", "the mark")
+    status, refused = second.buy(sale, "once-sold")
+    assert (status, refused["type"]) == (409, "/problems/sold-out")
+    assert refused["stock_version"] > 1
+    assert first.buy(sale)[1]["request_id"] == accepted["request_id"], "a known key gets its own answer"
+    stack.manage("sale", "adjust", str(sale), "phone", "1")
+    stack.wait_until(lambda: second.buy(sale, "once-sold")[0] == 202, "the mark to be lifted")
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Ear:
+    """An EventSource: the events of one address, with what they are about."""
+
+    def __init__(self, url: str, last: str = "") -> None:
+        request = urllib.request.Request(url, headers={"Last-Event-ID": last} if last else {})
+        self._answer = urllib.request.urlopen(request, timeout=STOPPED_S)
+        self.status = self._answer.status
+        self.last = last
+
+    def until(self, state: str) -> list[str]:
+        """The states that were told, up to this one."""
+        states: list[str] = []
+        while state not in states:
+            line = self._answer.readline().decode()
+            assert line, f"the stream has ended after {states}"
+            if line.startswith("id: "):
+                self.last = line[4:].strip()
+            if line.startswith("data: "):
+                states.append(json.loads(line[6:])["state"])
+        return states
+
+    def rest(self) -> bytes:
+        content: bytes = self._answer.read()
+        return content
+
+
+def test_a_stream_tells_each_step_and_goes_on_where_it_was_cut(stack: Stack) -> None:
+    sale = stack.create_sale(5)
+    buyer = Buyer(stack, "listener")
+    stack.say("stop", "inventory")
+    accepted = buyer.buy(sale)[1]
+    ear = Ear(accepted["events_url"])
+    assert ear.until("QUEUED")
+    stack.say("start", "inventory")
+    assert ear.until("AWAITING_PAYMENT")[-1] == "AWAITING_PAYMENT"
+    again = Ear(accepted["events_url"], ear.last)
+    outcome = buyer.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
+    assert buyer.act(outcome["order_id"], "pay")[0] == 202
+    assert again.until("PAID") == ["PAID"], "what he had seen is not told again"
+    assert ear.until("PAID") == ["PAID"]
+
+
+def test_a_stream_ends_with_the_final_outcome_and_tells_who_comes_back_to_stay_away(stack: Stack) -> None:
+    sale = stack.create_sale(1)
+    Buyer(stack, "winner").buy(sale)
+    loser = Buyer(stack, "loser")
+    accepted = loser.buy(sale)[1]
+    ear = Ear(accepted["events_url"])
+    assert ear.until("SOLD_OUT")
+    assert b"data" not in ear.rest()
+    assert Ear(accepted["events_url"], ear.last).status == 204
+
+
+def test_a_stream_needs_the_signed_place_or_its_owners_token(stack: Stack) -> None:
+    sale = stack.create_sale(5)
+    owner, stranger = Buyer(stack, "hearer"), Buyer(stack, "eavesdropper")
+    accepted = owner.buy(sale)[1]
+    owner.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
+    bare = accepted["events_url"].partition("?")[0]
+    for headers, status in (
+        ({}, 401),
+        ({"Authorization": f"Bearer {stranger.token}"}, 404),
+        ({"Authorization": f"Bearer {owner.token}"}, 200),
+    ):
+        try:
+            got = urllib.request.urlopen(urllib.request.Request(bare, headers=headers), timeout=15).status
+        except urllib.error.HTTPError as error:
+            got = error.code
+            assert json.load(error)["status"] == status
+        assert got == status
+
+
+def test_a_stream_outlives_a_redis_that_is_killed(stack: Stack) -> None:
+    sale = stack.create_sale(5)
+    buyer = Buyer(stack, "patient")
+    accepted = buyer.buy(sale)[1]
+    ear = Ear(accepted["events_url"])
+    ear.until("AWAITING_PAYMENT")
+    stack.say("kill", "redis")
+    stack.wait_until(lambda: buyer.look(accepted["request_id"]).get("state") == "AWAITING_PAYMENT", "an answer")
+    order = buyer.look(accepted["request_id"])["order_id"]
+    stack.wait_until(lambda: buyer.act(order, "pay")[0] in (202, 409), "the payment to begin")
+    assert ear.until("PAID")[-1] == "PAID"
+
+
+# ── traces ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_callers_trace_goes_all_the_way_to_the_order(stack: Stack) -> None:
+    sale = stack.create_sale(5)
+    buyer = Buyer(stack, "traced")
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{stack.ports['gateway']}/api/v1/sales/{sale}/purchases",
+        data=b"{}",
+        headers={
+            "Authorization": f"Bearer {buyer.token}", "Idempotency-Key": "k", "Purchase-Ticket": buyer.ticket(sale),
+            "Content-Type": "application/json", "traceparent": f"00-{trace}-b7ad6b7169203331-01",
+        },
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=15) as answer:
+        accepted = json.load(answer)
+    buyer.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
+    for topic in ("purchase.requests", "inventory.decisions", "order.events"):
+        assert trace in of_user(stack, topic, "traced"), topic
+
+
+def of_user(stack: Stack, topic: str, user: str) -> set[str]:
+    """The trace ids of a user's records."""
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=f"127.0.0.1:{stack.ports['broker']}",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=3000,
+    )
+    try:
+        records = [record for record in consumer if record.key == user.encode()]
+    finally:
+        consumer.close()
+    return {
+        value.decode().split("-")[1] for record in records for name, value in record.headers if name == "traceparent"
+    }
