@@ -1,0 +1,113 @@
+"""Shell: `python -m loadtest.gateway`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from loadtest.broker.processes import commit, hardware
+from loadtest.gateway import report
+from loadtest.gateway.measuring import BARE, GATEWAY, THREADS, Run, World, WorldFault, cores
+
+WARM_UP_S = 2.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    chosen = _parser().parse_args(arguments)
+    if not 1 <= chosen.connections <= THREADS * 3 // 4:
+        print(f"seckill: --connections is 1 to {THREADS * 3 // 4}: so many may wait in the gateway", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever ends this run ends its servers, too
+    console = Console()
+    load_before = os.getloadavg()[0]
+    try:
+        with tempfile.TemporaryDirectory(prefix="gateway-bench-", ignore_cleanup_errors=True) as name:
+            runs, steps = _measure(Path(name), chosen, console)
+    except WorldFault as fault:
+        print(f"seckill: {fault}", file=sys.stderr)
+        return 1
+    about = {
+        "commit": commit(),
+        "hardware": ", ".join(f"{name} {value}" for name, value in hardware().items()),
+        "load average": f"{load_before:.1f} before, {os.getloadavg()[0]:.1f} at the end",
+        "run": f"{time.strftime('%Y-%m-%d')}, {chosen.repeat} repetitions of {chosen.seconds:g} s,"
+        f" {chosen.connections} connections",
+    }
+    page = report.markdown(runs, steps, about, cores())
+    console.print(Markdown(page))
+    if chosen.markdown:
+        chosen.markdown.write_text(page)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(report.as_json(runs, steps, about), indent=1) + "\n")
+    written = ", ".join(str(path) for path in (chosen.markdown, chosen.json) if path) or "nothing written"
+    print(f"accepted a second, gateway : bare view = {report.spread(report.ratios(runs))} · {written}")
+    return 0
+
+
+def _measure(folder: Path, chosen: argparse.Namespace, console: Console) -> tuple[list[Run], dict[str, float]]:
+    runs = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=2 + 2 * chosen.repeat + 1)
+
+        def tell(text: str) -> None:
+            progress.update(task, description=text)
+
+        with World(folder, tell).running() as world:
+            for view in (GATEWAY, BARE):
+                tell(f"warm up the {view}")
+                world.fire(view, f"warm-{view[0]}", WARM_UP_S, chosen.connections)
+                progress.advance(task)
+            for repetition in range(chosen.repeat):
+                for view in (GATEWAY, BARE) if repetition % 2 else (BARE, GATEWAY):
+                    tell(f"{view}, {repetition + 1} of {chosen.repeat}")
+                    runs.append(world.fire(view, f"{view[0]}{repetition}-", chosen.seconds, chosen.connections))
+                    progress.advance(task)
+            tell("each step by itself")
+            steps = _steps(world)
+            progress.advance(task)
+    return runs, steps
+
+
+def _steps(world: World) -> dict[str, float]:
+    os.environ.update(world.environment)
+    import django
+
+    django.setup()
+    from gateway.submissions import producer
+    from loadtest.gateway import steps
+    from seckill.topics import PURCHASE_REQUESTS
+
+    made = producer()
+    try:
+        return steps.measure(made, PURCHASE_REQUESTS.dead)
+    finally:
+        made.close(timeout=5)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtest.gateway",
+        description="Accepted purchases a second beside a bare Django view on the same server. Starts all it needs.",
+    )
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each run (default: 5)")
+    parser.add_argument("--connections", type=int, default=48, help="each with one request at a time (default: 48)")
+    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
