@@ -11,9 +11,9 @@ import atexit
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -36,7 +36,7 @@ from seckill.topics import PURCHASE_REQUESTS
 THREADS = 64
 ACK_S = 3.0
 BREAK_S = 1.0
-MOST_RECENT = 10_000
+MOST_TOLD = 1000
 
 
 class Wanted(NamedTuple):
@@ -58,8 +58,7 @@ class Turnstile:
         self._room = threading.BoundedSemaphore(THREADS * 3 // 4)
         self._lock = threading.Lock()
         self._sent: dict[UUID, list[tuple[Entry[Wanted, Admitted], Admitted]]] = {}
-        self._placed: deque[tuple[UUID, Place]] = deque(maxlen=100_000)
-        self._recent: dict[UUID, Place] = {}  # until Redis surely knows
+        self._placed: dict[UUID, Place] = {}  # acknowledged, and Redis is yet to be told
 
     def pass_through(self, wanted: Wanted) -> Admitted:
         """Admitted and in the queue, at a known place; or the verdict that says why not."""
@@ -74,12 +73,15 @@ class Turnstile:
             self._room.release()
 
     def _round(self, entries: Sequence[Entry[Wanted, Admitted]]) -> None:
-        placed = [self._placed.popleft() for _ in range(len(self._placed))]
+        with self._lock:
+            placed = list(islice(self._placed.items(), MOST_TOLD))
         try:
             verdicts = admission.admit([entry.ask.ask for entry in entries], placed)
         except RedisError as fault:
-            self._placed.extendleft(reversed(placed))
             raise Problem(503, "admission-unavailable", "Nobody can be admitted just now.", retry_after_s=1) from fault
+        with self._lock:
+            for request_id, _ in placed:
+                del self._placed[request_id]
         for entry, admitted in zip(entries, verdicts, strict=True):
             if admitted.verdict in (Verdict.ADMITTED, Verdict.KNOWN) and admitted.place is None:
                 self._send(entry, admitted)
@@ -89,13 +91,13 @@ class Turnstile:
     def _send(self, entry: Entry[Wanted, Admitted], admitted: Admitted) -> None:
         wanted, request_id = entry.ask, entry.ask.ask.request_id
         with self._lock:
-            place = self._recent.get(request_id)
+            place = self._placed.get(request_id)
             if place is None:
                 same = self._sent.setdefault(request_id, [])
                 same.append((entry, admitted))
                 if len(same) > 1:
                     return
-        if place is not None:  # acknowledged since the verdict, which did not know it yet
+        if place is not None:
             entry.settle(admitted._replace(place=place))
             return
         requested = PurchaseRequested(
@@ -127,10 +129,7 @@ class Turnstile:
         self.breaker.close()
         with self._lock:
             waiting = self._sent.pop(request_id)
-            self._recent[request_id] = place
-            if len(self._recent) > MOST_RECENT:
-                del self._recent[next(iter(self._recent))]
-        self._placed.append((request_id, place))
+            self._placed[request_id] = place
         for entry, admitted in waiting:
             entry.settle(admitted._replace(place=place))
 
