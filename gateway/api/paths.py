@@ -13,8 +13,8 @@ DOOR = ("not-open-yet", "sale-closed", "sale-paused")
 BODY = ("bad-json", "body-too-large")
 ADMISSION = (
     "bad-idempotency-key", "bad-quantity", "key-reused", *DOOR, "ticket-missing", "ticket-invalid", "ticket-expired",
-    "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable", "queue-unknown",
-    "admission-unavailable",
+    "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable", "queue-moving",
+    "queue-unknown", "admission-unavailable",
 )  # fmt: skip
 
 
