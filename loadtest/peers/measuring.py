@@ -18,6 +18,7 @@ from loadtest.peers import books
 from loadtest.peers.designs import Design
 from seckill.demo.numbers import CrowdLog
 from seckill.demo.stage import DemoFault, Stage
+from seckill.stack import ready
 
 OPENS_IN_S = 8.0
 PAYMENT_TTL_S = 10
@@ -87,10 +88,11 @@ class Front:
         self._start_http()
         if self._design.later:
             self._start_worker()
+        is_missing = ready.http(f"{self._stage.url}/readyz")
         deadline = time.monotonic() + START_S
-        while "listening" not in self._stage.said("peer").lower():
-            if (self._http is not None and self._http.poll() is not None) or time.monotonic() > deadline:
-                raise DemoFault(f"the peer did not start:\n{self._stage.said('peer')[-2000:]}")
+        while (missing := is_missing()) is not None:
+            if time.monotonic() > deadline:
+                raise DemoFault(f"the peer is not ready: {missing}\n{self._stage.said('peer')[-2000:]}")
             time.sleep(LOOK_S)
 
     def kill(self) -> None:
