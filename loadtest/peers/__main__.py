@@ -23,6 +23,8 @@ from loadtest.peers.designs import DESIGNS
 from loadtest.peers.measuring import OF_THE_LOG, Measured, measure
 from seckill.demo.stage import DemoFault
 
+WIDE = 160
+"""Of a file: nobody's window."""
 HEAD = (
     "design", "accepted/s", "of the full one", "p50 ms", "p99 ms", "all decided after s", "accepted and lost",
     "invariants broken",
@@ -31,7 +33,7 @@ HEAD = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
     found: dict[str, list[Measured]] = {name: [] for name in chosen.design or DESIGNS}
     failed = []
     with tempfile.TemporaryDirectory(prefix="peers-") as made:

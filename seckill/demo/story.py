@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ LOOK_S = 0.25
 KILL, KILL_RELAY = "kill-inventory", "kill-relay-before-delete"
 RELAY = "relay.inventory"
 """It dies once, when its first events are sent and not yet removed: so they are delivered again, for sure."""
+WIDE = 160
+"""Of a file: nobody's window."""
 MUST_FAIL = ("I1", "I2", "I9", "I12")
 FAILED = 3
 STYLES = {"PASS": "green", "FAIL": "bold red", "UNKNOWN": "yellow", "NOT RUN": "dim"}
@@ -49,7 +52,7 @@ QUICK = Size(40, 240, 3.0, 4.0, 6)
 
 
 def play(folder: Path, size: Size, *, unsafe: bool, stay: bool) -> int:
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
     scale = {"inventory": 0} if unsafe else {}
     stage = Stage(folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s, f"{RELAY}.before_delete:once")
     code, verdict = FAILED, "NONE"
