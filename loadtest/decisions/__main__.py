@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--only knows {', '.join(PARTS)}, not {', '.join(unknown)}")
     if chosen.repeat < 1:
         parser.error("--repeat is at least 1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by the way of every `finally`: no server is left behind
     table = rows(parts, 0.1 if chosen.quick else 1.0)
     console = Console(stderr=True)
     try:

@@ -1,0 +1,48 @@
+"""Partitions are added and slots moved in the middle of a rush: every buyer's order is kept, and the books agree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.stack import Stack
+from tests.journeys.test_report import judged, log_of, verdicts
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+UNITS, BUYERS = 20, 80
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    stack = Stack(tmp_path / "stack")
+    try:
+        stack.start()
+        yield stack
+    finally:
+        assert stack.stop() == 0
+
+
+def test_a_queue_that_grows_in_the_middle_of_a_rush_keeps_everybodys_order(stack: Stack) -> None:
+    sale = stack.create_sale(UNITS)
+    url = f"http://127.0.0.1:{stack.ports['gateway']}"
+    command = [sys.executable, "-m", "loadtest.rush", "--url", url, "--sale", str(sale), "--buyers", str(BUYERS)]
+    command += ["--over", "40", "--greedy", "0.6", "--log", str(log_of(stack))]
+    crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    stack.wait_until(lambda: stack.query("SELECT count(*) > 5 FROM inventory_decided") == [(True,)], "the rush")
+    assert "256 slots are moved" in stack.say("slots", "grow", "16", "--at-once", "64")
+    told, _ = crowd.communicate(timeout=200)
+    assert crowd.returncode == 0, told
+    used = stack.query("SELECT count(DISTINCT partition) FROM inventory_decided WHERE partition >= 12")
+    assert used[0][0] > 0, "nobody came by a new partition: then this proves nothing"
+    code, said = judged(stack)
+    assert (code, said["verdict"]) == (0, "PASS"), [
+        (each["name"], each["reasons"], each["examples"][:2])
+        for each in said["invariants"]
+        if each["verdict"] not in ("PASS", "NOT RUN")
+    ]
+    assert "I16" in verdicts(said, "PASS")
