@@ -150,8 +150,8 @@ class Buyer:
 class Stragglers:
     """They keep coming, one after the other, for as long as something is being broken; nobody waits for an answer."""
 
-    def __init__(self, url: str, sale: int, book: Book) -> None:
-        self._url, self._sale, self._book = url, sale, book
+    def __init__(self, url: str, sale: int, book: Book, name: str) -> None:
+        self._url, self._sale, self._book, self._name = url, sale, book, name
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -165,7 +165,7 @@ class Stragglers:
         while not self._stopping.wait(STRAGGLE_S):
             number += 1
             try:
-                Buyer(self._url, f"straggler-{self._sale}-{number}", self._sale, self._book, patience_s=1.0).ask()
+                Buyer(self._url, f"{self._name}-{number}", self._sale, self._book, patience_s=1.0).ask()
             except KeyError:
                 continue  # nobody lets him in just now
 

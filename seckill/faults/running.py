@@ -22,11 +22,13 @@ from seckill.consistency.sources.collect import Addresses, collect
 from seckill.consistency.verdicts import Judged, Verdict, overall
 from seckill.faults import progress
 from seckill.faults.case import Acts, Case
-from seckill.faults.crowd import AGAIN, Buyer, Crowd
+from seckill.faults.crowd import Buyer, Crowd
 from seckill.faults.world import Stuck, World, bare
 
 VERSION = 1
 RESULTS = "faults.json"
+ENOUGH = 100_000
+"""Units that nobody can buy up."""
 WARM = 15
 """So many decisions, and the sale is under way."""
 REPORT_S = 90.0
@@ -128,6 +130,7 @@ class Runner:
             case.rush, units=world.scaled(case.rush.units), buyers=world.scaled(case.rush.buyers), over_s=over_s
         )
         world.sale = world.create_sale(rush.units)
+        world.side_sale = world.side_sale or world.create_sale(ENOUGH)
         log = world.evidence / f"{case.name}.jsonl"
         world.crowd = Crowd(world.gateway, world.sale, rush, log, bare())
         world.wait_until(log.exists, "the crowd to come")
@@ -161,10 +164,10 @@ class Runner:
         return replace(row, in_flight=in_flight, recovery_ms=recovery_ms)
 
     def _probe(self, world: World, case: Case) -> None:
-        """One more buyer has to get an answer that is not “come again”: else the sale is up and nobody can buy."""
-        with world.book(f"{case.name}.probe") as book:
-            told = Buyer(world.gateway, f"probe-{case.name}", world.sale, book).buy()
-        if told.status in AGAIN:
+        """One more buyer has to be accepted: else everything is up and nobody can buy."""
+        with world.book(f"{case.name}.probe", world.side_sale) as book:
+            told = Buyer(world.gateway, f"probe-{case.name}", book.sale, book).buy()
+        if told.status != 202:
             why = told.body.get("type", "no answer")
             raise Stuck(f"everything is up, and a buyer was turned away for a minute: {told.status} {why}")
 

@@ -46,6 +46,7 @@ class World:
         self.layout = Layout(self.folder, Ports(**self.ports))
         self.environment: dict[str, str] = {}
         self.sale = 0  # the one the crowd is at
+        self.side_sale = 0  # one that never sells out
         self.crowd: Crowd | None = None
         self.numbers: dict[str, int | str] = {}
         self.missing: list[str] = []
@@ -241,9 +242,9 @@ class World:
 
     @contextmanager
     def stragglers(self, name: str) -> Iterator[None]:
-        """Buyers who keep coming meanwhile, however long it takes."""
-        with self.book(name) as book:
-            stragglers = Stragglers(self.gateway, self.sale, book)
+        """Buyers who keep coming meanwhile, however long it takes, to a sale that does not sell out."""
+        with self.book(name, self.side_sale) as book:
+            stragglers = Stragglers(self.gateway, book.sale, book, name)
             try:
                 yield
             finally:

@@ -32,15 +32,15 @@ def double_click(world: World) -> Acts:
 
 @case("2", "two-doors", "one user, two keys, two gateways, at the same instant")
 def two_doors(world: World) -> Acts:
-    with second_gateway(world) as other, world.book("two-doors") as book:
+    with second_gateway(world) as other, world.book("two-doors", world.create_sale(PAIRS)) as book:
         for number in range(PAIRS):
-            buyer = Buyer(world.gateway, f"twofold-{number}", world.sale, book)
+            buyer = Buyer(world.gateway, f"twofold-{number}", book.sale, book)
             at_once([lambda buyer=buyer: buyer.buy("left"), lambda buyer=buyer: buyer.buy("right", via=other)])  # type: ignore[misc]
     yield
     both = world.query(
         "SELECT count(*) FROM (SELECT user_id FROM inventory_decided WHERE sale_id = %s AND user_id LIKE 'twofold-%%' "
         "GROUP BY user_id HAVING count(*) = 2) AS twice",
-        world.sale,
+        book.sale,
     )
     world.proves("users with two requests decided", int(both[0][0]))
     world.tells("refused as duplicates", world.count("inventory_decided WHERE decision = 'DUPLICATE'"))
@@ -49,11 +49,11 @@ def two_doors(world: World) -> Acts:
 @case("33", "skewed-clock", "one gateway's clock is 90 s ahead, then 90 s behind")
 def skewed_clock(world: World) -> Acts:
     asked = 0
-    with world.book("skewed-clock") as book:
+    with world.book("skewed-clock", world.create_sale(3 * PAIRS)) as book:
         for skew_s in (90, -90):
             with second_gateway(world, skew_s) as other:
                 for number in range(PAIRS):
-                    buyer = Buyer(world.gateway, f"skewed{skew_s}-{number}", world.sale, book)
+                    buyer = Buyer(world.gateway, f"skewed{skew_s}-{number}", book.sale, book)
                     asked += buyer.buy(via=other).status == 202
     yield
     world.proves("accepted by a gateway whose clock was wrong", asked)
