@@ -23,7 +23,7 @@ from seckill.faults.case import Rush
 ANSWER_S = 15.0
 PATIENCE_S = 60.0
 LEAVE_S = 300.0
-STRAGGLE_S = 0.2
+STRAGGLE_S = 0.5
 AGAIN = frozenset({0, 403, 429, 502, 503})
 Item = TypeVar("Item")
 

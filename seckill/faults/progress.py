@@ -7,6 +7,10 @@ from seckill.faults.world import World
 from seckill.topics import TOPICS
 
 
+LAST_S = 600.0
+"""Messages are the slowest of all."""
+
+
 def in_flight(world: World) -> int:
     """Requests in the log that are not decided yet; -1 if nobody can say."""
     try:
@@ -38,10 +42,11 @@ def await_recovery(world: World) -> None:
 
 
 def await_rest(world: World) -> None:
-    """No order waits for its payment any more: from now on nothing happens by itself."""
+    """No order waits for its payment and no message for its telling: from now on nothing happens by itself."""
     world.wait_until(
         lambda: not world.count("orders_order WHERE state = 'PENDING_PAYMENT'"), "the last unpaid order to end"
     )
+    world.wait_until(lambda: not world.count("notifications_delivery WHERE state = 'due'"), "the last message", LAST_S)
 
 
 def _reached(world: World) -> dict[tuple[str, str, int], int]:
