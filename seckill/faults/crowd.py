@@ -130,6 +130,10 @@ class Buyer:
         """Again until it is accepted or refused for good."""
         return _until(lambda: self.ask(key, quantity, via), lambda told: told.status not in AGAIN)
 
+    def insist(self) -> Told:
+        """Again whatever he is told, until he is accepted or patience is over."""
+        return _until(self.ask, lambda told: told.status == 202)
+
     def look(self, request: str) -> dict[str, Any]:
         began = now_ms()
         told = call(self._url, "GET", f"/purchases/{request}", None, self._headers)

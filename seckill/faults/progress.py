@@ -6,7 +6,6 @@ from seckill.consistency.sources import database, topics
 from seckill.faults.world import World
 from seckill.topics import TOPICS
 
-
 LAST_S = 600.0
 """Messages are the slowest of all."""
 

@@ -166,7 +166,7 @@ class Runner:
     def _probe(self, world: World, case: Case) -> None:
         """One more buyer has to be accepted: else everything is up and nobody can buy."""
         with world.book(f"{case.name}.probe", world.side_sale) as book:
-            told = Buyer(world.gateway, f"probe-{case.name}", book.sale, book).buy()
+            told = Buyer(world.gateway, f"probe-{case.name}", book.sale, book).insist()
         if told.status != 202:
             why = told.body.get("type", "no answer")
             raise Stuck(f"everything is up, and a buyer was turned away for a minute: {told.status} {why}")
