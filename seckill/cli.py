@@ -30,19 +30,18 @@ SWEEPS = {
 }
 METRICS = {"orders": "orders.metrics:FAMILIES", "notifications": "notifications.metrics:FAMILIES"}
 RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
+OWN = {  # words with words and exit codes of their own
+    "report": "seckill.consistency.command:main",
+    "faults": "seckill.faults.command:main",
+    "stats": "analytics.command:main",
+}
 DATA = Path("var/stack")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["report"]:  # has words and exit codes of its own
-        from seckill.consistency.command import main as report
-
-        return report(words[1:])
-    if words[:1] == ["faults"]:
-        from seckill.faults.command import main as faults
-
-        return faults(words[1:])
+    if words and words[0] in OWN:
+        return int(_named(OWN[words[0]])(words[1:]))
     chosen = _parser().parse_args(words)
     return int(chosen.run(chosen))
 
@@ -119,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep.set_defaults(run=_sweep)
     words.add_parser("report", help="do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed")
     words.add_parser("faults", help="break a running sale in every way we know, and ask the books")
+    words.add_parser("stats", help="statistics from the topics, by Spark: fetch, live, replay, report")
     topics = words.add_parser("topics", help="make the topics that are absent, and the table of slots")
     topics.set_defaults(run=_topics)
     return parser

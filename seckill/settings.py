@@ -25,6 +25,7 @@ INSTALLED_APPS = [
     "inventory",
     "orders",
     "notifications",
+    "analytics",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

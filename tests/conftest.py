@@ -19,8 +19,9 @@ from tests.services import (
     redis,
     services,
 )
+from tests.spark import spark
 
-__all__ = ["broker", "django_db_keepdb", "django_db_modify_db_settings", "redis", "services"]
+__all__ = ["broker", "django_db_keepdb", "django_db_modify_db_settings", "redis", "services", "spark"]
 
 DEBIAN_PACKAGE = {"java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace"}
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from seckill.consistency.counted import Counted, CountedTo
 from seckill.consistency.rows import (
     Attempt,
     DeadLetter,
@@ -84,6 +85,8 @@ class Evidence:
     provider: list[ProviderLine] = field(default_factory=list)
     sink: list[SinkLine] = field(default_factory=list)
     injected: list[dict[str, Any]] = field(default_factory=list)
+    counted: list[Counted] = field(default_factory=list)
+    counted_to: list[CountedTo] = field(default_factory=list)
 
     @cached_property
     def entries(self) -> dict[int, list[Entry]]:

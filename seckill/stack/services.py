@@ -119,6 +119,10 @@ def _consumer(group: str, count: int = 1, most: int = 12) -> Service:
     return Service(group, _python("-m", "seckill.cli", "consume", group), ready.file, count, most)
 
 
+def _stats(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
+    return [sys.executable, "-m", "seckill.cli", "stats", "live", "--data", str(layout.folder)], {}
+
+
 def services(layout: Layout) -> list[Service]:
     """In the order of a start. A broker of somebody else's is not ours to start."""
     ports = layout.ports
@@ -202,6 +206,13 @@ def services(layout: Layout) -> list[Service]:
             ),
             ready.alive,
             most=4,
+        ),
+        Service(  # takes a Java of its own: off until `seckill up --scale analytics=1` or `seckill scale analytics 1`
+            "analytics",
+            _stats,
+            ready.file,
+            count=0,
+            stop_s=40.0,
         ),
         Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), ready.file),
         Service(

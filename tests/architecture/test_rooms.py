@@ -29,7 +29,7 @@ def lint(tree: Path) -> subprocess.CompletedProcess[str]:
 
 def copy_of_the_tree(target: Path) -> Path:
     shutil.copy(ROOT / "pyproject.toml", target)
-    for package in ("mqcore", "seckill", "loadtest"):
+    for package in ("mqcore", "seckill", "analytics", "loadtest"):
         shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__"))
     return target
 

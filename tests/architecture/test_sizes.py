@@ -17,7 +17,9 @@ EXCEPTIONS: dict[str, str] = {}
 
 
 def modules() -> list[Path]:
-    return sorted(path for folder in ("mqcore", "seckill", "loadtest") for path in (ROOT / folder).rglob("*.py"))
+    return sorted(
+        path for folder in ("mqcore", "seckill", "analytics", "loadtest") for path in (ROOT / folder).rglob("*.py")
+    )
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seckill.consistency.evidence import Evidence
-from seckill.consistency.invariants import arrival, money, orders, reading, requests, stock, telling, whole
+from seckill.consistency.invariants import arrival, money, orders, reading, requests, statistics, stock, telling, whole
 from seckill.consistency.verdicts import Found, Invariant, Judged, Verdict
 
 INVARIANTS = (
@@ -28,7 +28,7 @@ INVARIANTS = (
     Invariant("I19", "nothing reserved past its deadline", ("K", "O"), arrival.before_the_deadline),
     Invariant("I20", "no unpaid order beyond its time", ("O",), orders.ended_in_time),
     Invariant("I21", "each message once, none for a loser", ("K", "O", "N"), telling.told_once),
-    Invariant("I22", "statistics tie", ("S",), whole.statistics_tie),
+    Invariant("I22", "statistics tie", ("S", "K", "O"), statistics.statistics_tie),
     Invariant("I23", "nothing hidden in a queue", ("K", "L", "O"), whole.nothing_hidden),
     Invariant("I24", "the evidence is whole and could have failed", (), whole.could_have_failed),
 )

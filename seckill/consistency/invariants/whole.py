@@ -12,11 +12,6 @@ CRASHES = ("kill", "restart", "broker", "postgres", "redis", "rebalance")
 """A fault whose name has one of these should have led to something being delivered again."""
 
 
-def statistics_tie(evidence: Evidence, found: Found) -> None:
-    """I22. Spark's totals are those of SQL at the same cut."""
-    found.unknown.append("there are no statistics to compare")
-
-
 def nothing_hidden(evidence: Evidence, found: Found) -> None:
     """I23. Outboxes and retry queues are empty, and what could not be read lies, named, among the dead letters of
     every group that went past it; a replayed or discarded one has been decided."""

@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.manifest import Manifest
 from seckill.consistency.rows import GroupOffset, Source
-from seckill.consistency.sources import database, files, gate, topics
+from seckill.consistency.sources import database, files, gate, statistics, topics
 from seckill.topics import TOPICS
 
 SPARK = "analytics"
@@ -65,7 +65,7 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
         faults["R"].append(f"no Redis: {fault}")
     _read_topics(where, ends, fields, counts, faults, tell)
     _read_files(where, manifest, fields, counts, faults)
-    faults["S"].append("there are no statistics yet")
+    _read_statistics(where, fields, counts, faults)
     sources = {letter: Source(letter, counts[letter], tuple(faults[letter])) for letter in faults}
     return Evidence(
         sources=sources,
@@ -115,6 +115,18 @@ def _read_crowd(
     fields |= {"attempts": crowd.attempts, "sights": crowd.sights, "crowd_sales": frozenset(crowd.sales)}
     counts["C"] = {"attempts": len(crowd.attempts), "sights": len(crowd.sights)}
     faults["C"] += crowd.faults
+
+
+def _read_statistics(
+    where: Addresses, fields: dict[str, Any], counts: dict[str, dict[str, int]], faults: dict[str, list[str]]
+) -> None:
+    try:
+        fields |= statistics.read(where.database)._asdict()
+        counts["S"] = {name: len(fields[name]) for name in ("counted", "counted_to")}
+        if not fields["counted_to"]:
+            faults["S"].append("there are no statistics: `seckill stats replay` makes some")
+    except psycopg.Error as fault:
+        faults["S"].append(f"no statistics: {str(fault).splitlines()[0]}")
 
 
 def _read_files(

@@ -1,0 +1,101 @@
+"""Shell: what a terminal sees while Spark works: a bar for a replay, a line for each batch of a stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from analytics.jobs.live import Progress as Batch
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+LOOK_S = 0.3
+
+
+class Bar:
+    """Tasks that have ended of those that are known: Spark learns of the later ones as it goes."""
+
+    def __init__(self, console: Console, progress: Progress, text: str) -> None:
+        self._console, self._progress = console, progress
+        self._task = progress.add_task(text, total=None)
+        self._ended = threading.Event()
+        self._watching: threading.Thread | None = None
+        if not console.is_terminal:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        self._progress.update(self._task, description=text)
+        if not self._console.is_terminal:
+            self._console.print(text, highlight=False, markup=False)
+
+    def watch(self, context: SparkContext) -> None:
+        if self._console.is_terminal:
+            self._watching = threading.Thread(target=self._look, args=(context.statusTracker(),), daemon=True)
+            self._watching.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        if self._watching is not None:
+            self._watching.join(5)
+
+    def _look(self, tracker: Any) -> None:
+        stages: dict[int, tuple[int, int]] = {}
+        while not self._ended.wait(LOOK_S):
+            try:
+                active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
+            except Exception:  # the session has ended meanwhile: so has what was to be watched
+                return
+            for number in set(stages) - set(active):
+                stages[number] = (stages[number][1], stages[number][1])
+            stages |= {number: (info.numCompletedTasks, info.numTasks) for number, info in active.items() if info}
+            done, known = (sum(column) for column in zip(*stages.values(), strict=True)) if stages else (0, 0)
+            self._progress.update(self._task, completed=done, total=known or None)
+
+
+@contextmanager
+def working(console: Console, text: str) -> Iterator[Bar]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = Bar(console, progress, text)
+        try:
+            yield bar
+        finally:
+            bar.end()
+
+
+class Lines:
+    """One line a batch, and at the end what it came to."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._records = 0
+        self._behind: int | None = None
+        self._began = time.monotonic()
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        with working(self._console, "starting Spark"):
+            yield
+
+    def tell(self, said: Batch | str) -> None:
+        if isinstance(said, str):
+            self._console.print(said, style="yellow", highlight=False, markup=False)
+            return
+        self._records += said.records
+        self._behind = said.behind
+        rate = said.records / max(said.took_ms, 1) * 1000
+        text = f"batch {said.batch}: {said.records:,} records in {said.took_ms / 1000:.1f} s"
+        text += f" ({rate:,.0f}/s), {said.behind:,} behind"
+        self._console.print(f"{time.strftime('%H:%M:%S')}  {text}", highlight=False, markup=False)
+
+    def last_words(self) -> str:
+        if self._behind is None:
+            return "nothing had come since the last time"
+        return f"counted {self._records:,} records, {self._behind:,} behind; `seckill stats report` shows them"

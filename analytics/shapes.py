@@ -1,0 +1,50 @@
+"""Frames to frames: the three shapes that are measured, from the records of the topics.
+
+Topics are read at least once and written at least once: an event counts by its `event_id`, however often it stands in
+the log. In a stream that needs a memory. It forgets by the time of *reading*, never by the event's own time: whatever
+comes late, or is read late after a pause, is still counted, and nothing is ever dropped for being late. An event id is
+remembered for `remember`, and a request waits as long for what follows from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from analytics.measures.timing import STEPS
+from analytics.schemas import REQUESTED
+from seckill.topics import PURCHASE_REQUESTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHAPE = "shape"
+
+
+def distinct(said: DataFrame, remember: str) -> DataFrame:
+    """Each event once."""
+    if not said.isStreaming:
+        return said.dropDuplicates(["event_id"])
+    return said.withWatermark("read_at", remember).dropDuplicatesWithinWatermark(["event_id"])
+
+
+def steps(said: DataFrame, remember: str) -> DataFrame:
+    """What followed from a request, beside it, each once: an inner join, so what has no request is not here."""
+    from pyspark.sql import functions as f
+
+    readable = said.where(f.col("fault").isNull())
+    if said.isStreaming:
+        readable = readable.withWatermark("read_at", remember)
+    is_request = (f.col("topic") == PURCHASE_REQUESTS.name) & (f.col("kind") == REQUESTED)
+    first = readable.where(is_request).select(
+        f.col("request_id").alias("asked_id"), f.col("at_ms").alias("admitted_ms"), f.col("log_ms").alias("came_ms"),
+        f.col("read_at").alias("asked_read_at"),
+    )  # fmt: skip
+    then = readable.where((f.col("topic") != PURCHASE_REQUESTS.name) & f.col("kind").isin(*STEPS)).select(
+        "event_id", "request_id", "sale_id", "sku", "kind", "at_ms", "read_at"
+    )
+    matches = f.col("request_id") == f.col("asked_id")
+    if said.isStreaming:
+        span = f"INTERVAL {remember}"
+        matches = matches & f.expr(f"read_at BETWEEN asked_read_at - {span} AND asked_read_at + {span}")
+    both = first.join(then, matches).drop("asked_id", "asked_read_at", "request_id")
+    return both.dropDuplicatesWithinWatermark(["event_id"]) if said.isStreaming else both.dropDuplicates(["event_id"])

@@ -1,0 +1,104 @@
+"""Shell: a sale that never was, as large as one likes, written into the topics by Spark.
+
+Buyers ask over ten minutes; the first of each unit's takers gets it, everybody else hears that it is sold out; who got
+one has an order, which he pays. Each hundredth request stands in its topic twice. All of it follows from the number
+of requests, so what must be counted is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+BEGAN_MS: Final = 1_700_000_000_000
+LASTS_MS: Final = 600_000
+SKUS: Final = 20
+EACH_BUYER_ASKS: Final = 2
+ONE_UNIT_FOR: Final = 20
+TWICE: Final = 100
+
+
+def records(requests: int) -> int:
+    """In the topics, duplicates among them."""
+    granted = -(-requests // ONE_UNIT_FOR)
+    return requests + -(-requests // TWICE) + requests + 2 * granted
+
+
+def write(spark: SparkSession, bootstrap_servers: str, requests: int) -> None:
+    from pyspark.sql import functions as f
+
+    asked = _asked(spark, requests)
+    again = asked.where(f.col("id") % TWICE == 0)
+    granted = asked.where(f.col("id") % ONE_UNIT_FOR == 0)
+    for topic, frame in (
+        (PURCHASE_REQUESTS, _said(asked.unionAll(again), "PurchaseRequested", f.col("request_id"), _requested())),
+        (INVENTORY_DECISIONS, _said(asked, "PurchaseDecided", _uuid("d"), _decided())),
+        (ORDER_EVENTS, _said(granted, "OrderPlaced", _uuid("o"), _ordered(40))),
+        (ORDER_EVENTS, _said(granted, "OrderPaid", _uuid("p"), _ordered(5_000))),
+    ):
+        writer = frame.write.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
+        writer.option("topic", topic.name).option("kafka.linger.ms", "20").option("kafka.batch.size", "131072").save()
+
+
+def _asked(spark: SparkSession, requests: int) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    spread = (f.col("id") * LASTS_MS / requests).cast("long")
+    return spark.range(requests).select(
+        "id",
+        _uuid("r").alias("request_id"),
+        f.concat(f.lit("buyer-"), (f.col("id") / EACH_BUYER_ASKS).cast("long")).alias("user_id"),
+        f.concat(f.lit("article-"), f.col("id") % SKUS).alias("sku"),
+        (BEGAN_MS + spread).alias("at_ms"),
+    )
+
+
+def _uuid(what: str) -> Column:
+    from pyspark.sql import functions as f
+
+    digits = f.md5(f.concat(f.lit(what), f.col("id")))
+    cuts = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+    return f.concat_ws("-", *(f.substring(digits, start, length) for start, length in cuts))
+
+
+def _said(frame: DataFrame, kind: str, event_id: Column, body: Column) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    said = f.struct(
+        event_id.alias("event_id"), f.lit(kind).alias("type"), f.lit(1).alias("version"), body.alias("body")
+    )
+    return frame.select(f.col("user_id").alias("key"), f.to_json(said).alias("value"))
+
+
+def _requested() -> Column:
+    from pyspark.sql import functions as f
+
+    deadline = (f.col("at_ms") + 30_000).alias("deadline_ms")
+    return f.struct(*_head(), f.col("at_ms").alias("admitted_at_ms"), deadline)
+
+
+def _decided() -> Column:
+    from pyspark.sql import functions as f
+
+    decision = f.when(f.col("id") % ONE_UNIT_FOR == 0, "RESERVED").otherwise("SOLD_OUT").alias("decision")
+    at_ms = (f.col("at_ms") + 10 + f.col("id") % 200).alias("decided_at_ms")
+    return f.struct(*_head(), f.lit(9900).alias("unit_price"), decision, f.col("id").alias("stock_version"), at_ms)
+
+
+def _ordered(after_ms: int) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.struct(
+        *_head(), _uuid("n").alias("order_id"), f.lit(9900).alias("amount"), (f.col("at_ms") + after_ms).alias("at_ms"),
+        (f.col("at_ms") + 900_000).alias("pay_before_ms"), f.lit(False).alias("return_units"),
+    )  # fmt: skip
+
+
+def _head() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.col("request_id"), f.col("user_id"), f.lit(1).alias("sale_id"), f.col("sku"), f.lit(1).alias("quantity")]

@@ -1,0 +1,108 @@
+"""Statistics: what Spark has counted is what is there, by its own cut of every partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from seckill.consistency.counted import CountedTo
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.rows import Place
+from seckill.consistency.verdicts import Found
+
+REQUESTS, DECISIONS, ORDERS = "purchase.requests", "inventory.decisions", "order.events"
+REQUESTED, RELEASED = "PurchaseRequested", "UnitsReleased"
+STATES = {
+    "PENDING_PAYMENT": "OrderPlaced",
+    "PAID": "OrderPaid",
+    "EXPIRED": "OrderExpired",
+    "CANCELLED": "OrderCancelled",
+    "REFUNDED": "OrderRefunded",
+}
+"""Each order comes into a state once, and says so once."""
+
+
+class Said(NamedTuple):
+    topic: str
+    place: Place
+    kind: str
+    event_id: UUID
+
+
+def statistics_tie(evidence: Evidence, found: Found) -> None:
+    """I22. Spark's counts, of each partition and kind, are those of the log up to Spark's own cut; where this is the
+    end of the log, their sums are those of Postgres: requests decided, decisions by class, orders by state, money."""
+    ends = {(log.topic, log.partition): log for log in evidence.logs if log.cut > log.start}
+    whole = False
+    for run in sorted({row.run for row in evidence.counted_to}):
+        cuts = {(row.topic, row.partition): row for row in evidence.counted_to if row.run == run}
+        _against_the_log(evidence, found, run, cuts)
+        behind = [key for key, log in ends.items() if key not in cuts or cuts[key].end < log.cut]
+        if behind:
+            found.facts[f"partitions that {run} has not read to the end"] = len(behind)
+        elif not evidence.under_way and all(cuts[key].start <= log.start for key, log in ends.items()):
+            _against_the_books(evidence, found, run)
+            whole = True
+    if not whole:
+        found.unknown.append("no run of Spark has read everything: `seckill stats replay`, when all is worked off")
+
+
+def _against_the_log(evidence: Evidence, found: Found, run: str, cuts: dict[tuple[str, int], CountedTo]) -> None:
+    """A dead letter may be readable to one and not to the other: so far they may differ, and no further."""
+    there: dict[tuple[str, int, str], set[UUID]] = defaultdict(set)
+    for said in _said(evidence):
+        cut = cuts.get((said.topic, said.place.partition))
+        if cut is not None and cut.start <= said.place.offset < cut.end:
+            there[said.topic, said.place.partition, said.kind].add(said.event_id)
+    counted = {(row.topic, row.partition, row.kind): row.events for row in evidence.counted if row.run == run}
+    dead: dict[tuple[str, int], int] = defaultdict(int)
+    for topic, place in {(letter.topic, letter.place) for letter in evidence.dead}:
+        dead[topic, place.partition] += 1
+    for key in sorted(there.keys() | counted.keys()):
+        topic, partition, kind = key
+        found.looked_at += 1
+        read, mine = len(there.get(key, ())), counted.get(key, 0)
+        if abs(read - mine) > dead[topic, partition]:
+            found.say_wrong(f"{run}: {mine} events {kind} in {topic}-{partition}, where there are {read}")
+
+
+def _said(evidence: Evidence) -> Iterator[Said]:
+    for asked in evidence.requested:
+        yield Said(REQUESTS, asked.place, REQUESTED, asked.request_id)
+    for decided in evidence.decisions_said:
+        yield Said(DECISIONS, decided.place, decided.decision, decided.event_id)
+    for changed in evidence.orders_said:
+        yield Said(ORDERS, changed.place, changed.event, changed.event_id)
+
+
+def _against_the_books(evidence: Evidence, found: Found, run: str) -> None:
+    """What SQL says of the same: by partition where a row knows its place in the log, in sum where it does not."""
+    mine: dict[tuple[str, str, int | None], int] = defaultdict(int)
+    for row in evidence.counted:
+        if row.run == run:
+            mine[row.topic, row.kind, row.partition if row.topic == REQUESTS else None] += row.events
+    books: dict[tuple[str, str, int | None], int] = defaultdict(int)
+    for decided in evidence.decided:
+        books[REQUESTS, REQUESTED, decided.place.partition] += 1
+        books[DECISIONS, decided.decision, None] += 1
+    undecided: dict[int, int] = defaultdict(int)
+    for place in evidence.dead_requests:
+        undecided[place.partition] += 1
+    for change in evidence.transitions:
+        books[ORDERS, STATES[change.after], None] += 1
+    for key in sorted(mine.keys() | books.keys(), key=str):
+        topic, kind, partition = key
+        if topic == REQUESTS or kind in STATES.values() or (topic == DECISIONS and kind != RELEASED):
+            found.looked_at += 1
+            spared = undecided[partition] if partition is not None else 0
+            if abs(mine[key] - books[key]) > spared:
+                where = "" if partition is None else f" of partition {partition}"
+                found.say_wrong(f"{run}: {mine[key]} {kind}{where}, and the database has {books[key]}")
+    revenue = sum(row.amount for row in evidence.counted if row.run == run and row.kind == "OrderPaid")
+    amounts = {order.id: order.amount for order in evidence.orders}
+    paid = sum(amounts.get(change.order_id, 0) for change in evidence.transitions if change.after == "PAID")
+    found.looked_at += 1
+    if revenue != paid:
+        found.say_wrong(f"{run}: {revenue} were paid, and the orders say {paid}")

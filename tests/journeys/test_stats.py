@@ -1,0 +1,263 @@
+"""Statistics from real topics into a real Postgres: a replay, a stream that is killed, and the page they make."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from seckill.stack.broker import BrokerProcess
+from tests.services import Services
+from tests.spark import BEGAN_MS, Sale, make_topics, story
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("java"),
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+KINDS = {
+    "PurchaseRequested": 19, "RESERVED": 3, "SOLD_OUT": 10, "DUPLICATE": 5, "UnitsReleased": 1,
+    "OrderPlaced": 3, "OrderPaid": 1, "OrderExpired": 1,
+}  # fmt: skip
+RECORDS = sum(len(sent) for sent in story().sent.values())
+TABLES = (
+    "batch", "staged", "partition", "unreadable", "total", "flow", "sell_through", "revenue", "sku", "buyer",
+    "latency", "fairness", "run",
+)  # fmt: skip
+OF_REPLAY = "FROM analytics_partition AS p JOIN analytics_run AS r ON r.id = p.run_id WHERE kind = 'replay'"
+BATCHES_OF_STREAM = "FROM analytics_batch AS b JOIN analytics_run AS r ON r.id = b.run_id WHERE kind = 'live'"
+
+
+@dataclass
+class World:
+    folder: Path
+    kafka: str
+    database: str
+
+    def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database) as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def kinds(self, run: str) -> dict[str, int]:
+        rows = self.query(
+            "SELECT t.kind, sum(events)::int FROM analytics_total AS t JOIN analytics_run AS r ON r.id = t.run_id"
+            " WHERE r.kind = %s GROUP BY 1",
+            run,
+        )
+        return dict(rows)
+
+    def measured(self, run: str) -> dict[str, list[tuple[Any, ...]]]:
+        """Every table of a run, but for what names the run."""
+        found = {}
+        for name in TABLES[2:-1]:
+            rows = self.query(
+                f"SELECT to_jsonb(t) - 'id' - 'run_id' FROM analytics_{name} AS t"
+                " JOIN analytics_run AS r ON r.id = t.run_id WHERE r.kind = %s",
+                run,
+            )
+            found[name] = sorted(rows, key=str)
+        return found
+
+    def stats(self, *words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+        """`seckill stats WORDS`, as a process of its own."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
+        environment |= {"KAFKA_BOOTSTRAP_SERVERS": self.kafka, "SECKILL_DATABASE_URL": self.database}
+        environment |= {"SECKILL_FAULT": fault} if fault else {}
+        command = [sys.executable, "-m", "seckill.cli", "stats", *words, "--data", str(self.folder)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
+
+
+@pytest.fixture
+def world(tmp_path: Path, database: str, shared_broker: BrokerProcess) -> Iterator[World]:
+    """Nothing has been counted yet."""
+    yield World(tmp_path, shared_broker.address, database)
+    with psycopg.connect(database) as connection:
+        connection.execute(f"TRUNCATE {', '.join(f'analytics_{name}' for name in TABLES)}".encode())
+
+
+@pytest.fixture(scope="module")
+def counted(
+    tmp_path_factory: pytest.TempPathFactory, database: str, shared_broker: BrokerProcess, spark: SparkSession
+) -> World:
+    """Everything has been replayed, replayed again, and streamed: in small batches, so that duplicates and what belongs
+    together are torn apart."""
+    base, _, name = database.rpartition("/")
+    with psycopg.connect(f"{base}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE counted TEMPLATE {name}".encode())
+    world = World(tmp_path_factory.mktemp("counted"), shared_broker.address, f"{base}/counted")
+    replayed(spark, world)
+    replayed(spark, world)
+    streamed(spark, world, most_records=20)
+    return world
+
+
+@pytest.fixture(scope="module")
+def database(services: Services) -> str:
+    """One of its own: Spark's tasks and processes of ours connect to it by its address, as a user's would."""
+    base = f"postgresql://seckill@127.0.0.1:{services.postgres_port}"
+    with psycopg.connect(f"{base}/postgres", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE statistics")
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "seckill.settings",
+        "SECKILL_DATABASE_URL": f"{base}/statistics",
+    }
+    subprocess.run([sys.executable, "-m", "django", "migrate", "-v", "0"], check=True, env=environment)
+    return f"{base}/statistics"
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Its topics hold the story, and nobody adds to them."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), {"auto.create.topics.enable": "false"}) as process:
+        make_topics(process.address)
+        story().produce(process.address)
+        yield process
+
+
+def replayed(spark: SparkSession, world: World, from_ms: int | None = None) -> UUID:
+    from analytics.jobs.replay import replay
+
+    return replay(spark, world.kafka, world.database, str(world.folder / "facts"), from_ms).run
+
+
+def streamed(spark: SparkSession, world: World, most_records: int = 1_000) -> None:
+    """All there is, in batches of so many records, from where the checkpoint in the folder is."""
+    from analytics.jobs.live import Live, Plan
+
+    checkpoint, facts = str(world.folder / "checkpoint"), str(world.folder / "facts")
+    plan = Plan(world.kafka, world.database, checkpoint, facts, once=True, most_records=most_records)
+    Live(spark, plan, lambda _: None).run()
+
+
+def test_a_replay_counts_every_event_once_and_a_second_takes_its_place(counted: World) -> None:
+    assert counted.kinds("replay") == KINDS
+    assert counted.query("SELECT count(*) FROM analytics_run WHERE kind = 'replay'") == [(1,)]
+    assert counted.query(f"SELECT sum(records)::int {OF_REPLAY}") == [(RECORDS,)]
+    assert counted.query("SELECT count(*) FROM analytics_staged") == [(0,)]
+
+
+def test_a_stream_adds_up_what_a_replay_counts(counted: World) -> None:
+    assert counted.query(f"SELECT count(*) > 2 {BATCHES_OF_STREAM}") == [(True,)]
+    live, replay = counted.measured("live"), counted.measured("replay")
+    for name, rows in replay.items():
+        assert rows, name
+        assert live[name] == rows, name
+
+
+def test_the_page_shows_what_the_tables_say_and_needs_no_network(counted: World) -> None:
+    from analytics import report
+
+    found = report.read(counted.database, "replay")
+    page = report.written(found)
+    assert "19 requests, 3 reserved, 1 paid" in report.sentence(found)
+    assert page.count("<svg") == 9
+    assert "robot" in page and "no envelope" in page
+    for outside in ("http://", "https://"):
+        assert outside not in page.replace("http://www.w3.org/", "")
+    json.dumps(report.as_json(found))
+
+
+def test_a_replay_may_begin_at_a_time(spark: SparkSession, world: World) -> None:
+    replayed(spark, world, from_ms=BEGAN_MS + 12 * 3_600_000)
+    assert set(world.kinds("replay")) == {"PurchaseRequested"}  # its topic keeps the broker's time, the others do not
+
+
+def test_a_stream_that_was_switched_off_catches_up(spark: SparkSession, tmp_path: Path, world: World) -> None:
+    with BrokerProcess(tmp_path / "broker", {"auto.create.topics.enable": "false"}) as broker:
+        make_topics(broker.address)
+        own = replace(world, kafka=broker.address)
+        sale = Sale()
+        for number in range(5):
+            sale.asks(f"early-{number}")
+        sale.produce(broker.address)
+        streamed(spark, own)
+        for number in range(7):
+            sale.asks(f"later-{number}")
+        sale.asks("early-0")  # the same request again, long after
+        sale.produce(broker.address)
+        streamed(spark, own)
+        assert own.kinds("live") == {"PurchaseRequested": 12}
+        assert own.query("SELECT sum(records)::int FROM analytics_partition") == [(13,)]
+
+
+def test_a_batch_is_added_once_however_often_it_is_tried(spark: SparkSession, world: World) -> None:
+    """And without its mark it would be added twice: that is what the mark is for."""
+    from analytics import sinks, sources
+    from analytics.jobs.replay import looked_at
+
+    run, url = UUID(int=1), world.database
+    sinks.begin(url, run, "replay", {})
+    frames, kept = looked_at(sources.batch(spark, world.kafka, sources.cut(world.kafka)))
+    assert sinks.add(url, run, 0, frames)
+    assert not sinks.add(url, run, 0, frames)
+    assert world.kinds("replay") == KINDS
+    world_without_mark(world)
+    assert sinks.add(url, run, 0, frames)
+    assert world.kinds("replay") == {kind: 2 * count for kind, count in KINDS.items()}
+    kept.unpersist()
+
+
+def world_without_mark(world: World) -> None:
+    with psycopg.connect(world.database) as connection:
+        connection.execute("DELETE FROM analytics_batch")
+
+
+def test_a_stream_killed_before_and_after_its_commit_counts_everything_once(spark: SparkSession, world: World) -> None:
+    batches = ("live", "--once", "--most", "25", "--set", "spark.sql.shuffle.partitions=1")
+    before = world.stats(*batches, fault="analytics.before_commit")
+    assert before.returncode == -signal.SIGKILL, before.stderr
+    assert world.query("SELECT count(*) FROM analytics_batch") == [(0,)]
+    assert world.query("SELECT count(*) > 0 FROM analytics_staged") == [(True,)]  # it died in the middle
+    after = world.stats(*batches, fault="analytics.after_commit")
+    assert after.returncode == -signal.SIGKILL, after.stderr
+    assert world.query("SELECT count(*) FROM analytics_batch") == [(1,)]  # committed, and Spark does not know
+    whole = world.stats(*batches)
+    assert whole.returncode == 0, whole.stderr
+    assert world.kinds("live") == KINDS
+    assert world.query("SELECT sum(records)::int FROM analytics_partition") == [(RECORDS,)]
+    facts = spark.read.parquet(str(world.folder / "stats" / "facts"))
+    assert facts.count() == facts.select("event_id").distinct().count() == sum(KINDS.values()) + 2
+    assert "0 behind" in whole.stdout
+    for noise in ("WARN", "Exception", "incubator", "log4j"):
+        assert noise not in whole.stderr + whole.stdout
+
+
+def test_words_that_cannot_be_done_say_why_in_one_line(world: World, tmp_path: Path) -> None:
+    nothing = replace(world, kafka="127.0.0.1:9")
+    for words, why in (
+        (("replay", "--from", "yesterday"), "is no time"),
+        (("report",), "no statistics have been made yet"),
+        (("replay", "--set", "memory=4g"), "is not spark.NAME=VALUE"),
+    ):
+        done = world.stats(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert why in done.stderr
+    done = nothing.stats("live", "--once")
+    assert done.returncode == 1
+    assert "no broker answers at 127.0.0.1:9" in done.stderr
+
+
+@pytest.mark.needs("java", "mvn")
+def test_apache_kafka_gives_the_same_counts(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    from tests.conformance.peer import ApacheKafka
+
+    with ApacheKafka(tmp_path / "kafka", {"auto.create.topics.enable": "false"}) as kafka:
+        make_topics(kafka.address)
+        story().produce(kafka.address)
+        streamed(spark, replace(world, kafka=kafka.address))
+        assert world.kinds("live") == KINDS
