@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,16 +14,18 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from seckill.reaching import on_a_stack, stack_words
 
-def add_words(words: Any, data: Path) -> None:
-    where = argparse.ArgumentParser(add_help=False)
-    where.add_argument("--data", type=Path, default=data, help=f"folder of the stack (default: {data})")
+
+def add_words(words: Any) -> None:
+    where = stack_words()
     refund = words.add_parser("refund", help="give the money of a PAID order back, once", parents=[where])
     refund.add_argument("order", type=_uuid, metavar="ORDER", help="its id")
     refund.add_argument(
         "--return-units", action="store_true", help="its units go back into the sale, too (without it they stay sold)"
     )
     refund.add_argument("--because", default="", metavar="TEXT", help="why; kept in the audit trail")
+    refund.set_defaults(run=on_a_stack(_refund))
     reconcile = words.add_parser(
         "reconcile",
         help="the provider's whole log beside our payments; exit 1 while an operator has to look at something",
@@ -32,6 +33,7 @@ def add_words(words: Any, data: Path) -> None:
     )
     reconcile.add_argument("--dry-run", action="store_true", help="only say what would be mended")
     reconcile.add_argument("--json", action="store_true")
+    reconcile.set_defaults(run=on_a_stack(_reconcile))
 
 
 def _uuid(text: str) -> UUID:
@@ -41,7 +43,7 @@ def _uuid(text: str) -> UUID:
         raise argparse.ArgumentTypeError(f"{text!r} is no order's id") from None
 
 
-def refund(chosen: argparse.Namespace) -> int:
+def _refund(chosen: argparse.Namespace) -> int:
     from orders import refunding
     from orders.payments.provider import ProviderDown
 
@@ -60,7 +62,7 @@ def refund(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def reconcile(chosen: argparse.Namespace) -> int:
+def _reconcile(chosen: argparse.Namespace) -> int:
     from orders.payments.provider import ProviderDown
 
     try:

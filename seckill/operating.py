@@ -8,28 +8,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-Find = Callable[[str], Any]
-"""The handler of a group."""
+from seckill.processes import GROUPS, handler
+from seckill.reaching import on_a_stack, stack_words, with_a_broker
 
 
-def add_words(words: Any, groups: list[str], data: Path) -> None:
-    where = argparse.ArgumentParser(add_help=False)
-    where.add_argument("--data", type=Path, default=data, help=f"folder of the stack (default: {data})")
+def add_words(words: Any) -> None:
+    where, groups = stack_words(), sorted(GROUPS)
     lag = words.add_parser(
         "lag", help="how far behind each group is; exit 1 if one is further than --alarm", parents=[where]
     )
     lag.add_argument("--json", action="store_true")
     lag.add_argument("--alarm", type=int, metavar="RECORDS")
+    lag.set_defaults(run=with_a_broker(_lag))
     letters = words.add_parser("letters", help="dead letters: list, show, replay, discard")
+    letters.set_defaults(run=on_a_stack(_letters))
     verbs = letters.add_subparsers(dest="verb", required=True, metavar="VERB")
     listing = verbs.add_parser("list", help="those that are open", parents=[where])
     listing.add_argument("--group", choices=groups)
@@ -52,7 +51,7 @@ def add_words(words: Any, groups: list[str], data: Path) -> None:
 # ── lag ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lag(chosen: argparse.Namespace, bootstrap_servers: str) -> int:
+def _lag(chosen: argparse.Namespace, bootstrap_servers: str) -> int:
     from django.db.models import Count
 
     from seckill.streams.lag import measure
@@ -90,11 +89,11 @@ class Summary:
     reason: str
 
 
-def letters(chosen: argparse.Namespace, find: Find) -> int:
-    return {"list": _list, "show": _show, "replay": _act, "discard": _act}[chosen.verb](chosen, find)
+def _letters(chosen: argparse.Namespace) -> int:
+    return {"list": _list, "show": _show, "replay": _act, "discard": _act}[chosen.verb](chosen)
 
 
-def _list(chosen: argparse.Namespace, find: Find) -> int:
+def _list(chosen: argparse.Namespace) -> int:
     from seckill.streams.letters import listed
 
     rows = [_summary(letter) for letter in listed(group=chosen.group) if chosen.all or _is_pending(letter)]
@@ -110,7 +109,7 @@ def _list(chosen: argparse.Namespace, find: Find) -> int:
     return 0
 
 
-def _show(chosen: argparse.Namespace, find: Find) -> int:
+def _show(chosen: argparse.Namespace) -> int:
     letter = _one(chosen.id)
     if letter is None:
         return 1
@@ -124,7 +123,7 @@ def _show(chosen: argparse.Namespace, find: Find) -> int:
     return 0
 
 
-def _act(chosen: argparse.Namespace, find: Find) -> int:
+def _act(chosen: argparse.Namespace) -> int:
     from seckill.streams import letters
 
     if bool(chosen.id) == bool(chosen.group):
@@ -137,9 +136,9 @@ def _act(chosen: argparse.Namespace, find: Find) -> int:
     failed = 0 if chosen.group else len(chosen.id) - len(found)
     for letter in found:
         if chosen.verb == "discard":
-            why = letters.discard(letter, find(letter.group), chosen.because) if chosen.yes else None
+            why = letters.discard(letter, handler(letter.group), chosen.because) if chosen.yes else None
         elif chosen.yes:
-            why = letters.replay(letter, find(letter.group), quarantined=chosen.quarantined)
+            why = letters.replay(letter, handler(letter.group), quarantined=chosen.quarantined)
         else:
             why = letters.try_out(letter)
         said = f"{chosen.verb}ed" if chosen.yes else f"would be {chosen.verb}ed (say --yes to do it)"

@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from seckill.reaching import on_a_stack, stack_words, with_a_broker
+
 GROUP = "inventory"
 """Who reads purchase.requests, and has to pass the old partition before a slot may go on in the new one."""
 AT_ONCE = 64
 
 
-def add_words(words: Any, data: Path) -> None:
-    where = argparse.ArgumentParser(add_help=False)
-    where.add_argument("--data", type=Path, default=data, help=f"folder of the stack (default: {data})")
+def add_words(words: Any) -> None:
+    where = stack_words()
     slots = words.add_parser("slots", help="which partition of purchase.requests each slot of users goes to")
+    slots.set_defaults(run=with_a_broker(_slots))
     verbs = slots.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("show", help="how many slots each partition has, and what is being moved", parents=[where])
     move = verbs.add_parser("move", help="move slots; their users get 503 for a moment", parents=[where])
@@ -32,6 +33,7 @@ def add_words(words: Any, data: Path) -> None:
     verbs.add_parser("finish", help="end a move that was interrupted", parents=[where])
     verbs.add_parser("abort", help="leave the slots of an interrupted move where they were", parents=[where])
     switch = words.add_parser("switch", help="let a group hold still while the sale goes on; it catches up afterwards")
+    switch.set_defaults(run=on_a_stack(_switch))
     sides = switch.add_subparsers(dest="side", required=True, metavar="off|on|show")
     for side in ("off", "on"):
         sides.add_parser(side, parents=[where]).add_argument("group", nargs="+", metavar="GROUP")
@@ -41,7 +43,7 @@ def add_words(words: Any, data: Path) -> None:
 # ── slots ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def slots(chosen: argparse.Namespace, bootstrap_servers: str) -> int:
+def _slots(chosen: argparse.Namespace, bootstrap_servers: str) -> int:
     from django.db import Error as DatabaseError
     from kafka.errors import KafkaError
 
@@ -123,7 +125,7 @@ def _abort(chosen: argparse.Namespace, bootstrap_servers: str) -> None:
 # ── switches ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def switch(chosen: argparse.Namespace) -> int:
+def _switch(chosen: argparse.Namespace) -> int:
     from seckill.streams import switches
 
     if chosen.side == "show":

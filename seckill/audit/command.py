@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from seckill.reaching import on_a_stack, stack_words
 
-def add_words(words: Any, data: Path) -> None:
-    audit = words.add_parser("audit", help="what operators have done: who, when, what, and what came of it")
-    audit.add_argument("--data", type=Path, default=data, help=f"folder of the stack (default: {data})")
+
+def add_words(words: Any) -> None:
+    audit = words.add_parser(
+        "audit", help="what operators have done: who, when, what, and what came of it", parents=[stack_words()]
+    )
     audit.add_argument("--verb", help='only these, by their beginning ("sale", "letters replay")')
     audit.add_argument("--target", help="only what was done to this")
     audit.add_argument("--last", type=int, default=50, metavar="N", help="at most so many, the newest (default: 50)")
     audit.add_argument("--json", action="store_true")
+    audit.set_defaults(run=on_a_stack(told))
 
 
-def audit(chosen: argparse.Namespace) -> int:
+def told(chosen: argparse.Namespace) -> int:
     from seckill.audit.trail import listed
 
     rows = [

@@ -11,10 +11,10 @@ from django.db import transaction
 
 from inventory import operating
 from inventory.models import LedgerEntry, Sale, Stock
-from seckill.audit.command import audit
+from seckill.audit.command import told
 from seckill.audit.models import Entry
 from seckill.audit.trail import acting, listed
-from seckill.cli import _parser
+from seckill.cli import parser
 from seckill.streams import letters
 from seckill.streams.models import DeadLetter
 from seckill.streams.records import Batch
@@ -108,7 +108,7 @@ def test_a_replay_in_vain_and_a_discard_are_told_with_what_came_of_them() -> Non
 
 def test_the_trail_is_listed_in_order_as_json_and_empty_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     def said(*words: str) -> str:
-        assert audit(_parser().parse_args(["audit", *words])) == 0
+        assert told(parser().parse_args(["audit", *words])) == 0
         return capsys.readouterr().out
 
     assert said() == "no operator has done anything yet\n"
