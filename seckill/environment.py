@@ -36,6 +36,7 @@ class Environment:
     sinks_url: str = "http://127.0.0.1:8101"
     payment_ttl_s: int = 900
     purchase_deadline_s: int = 600
+    stack_folder: str = ""  # of the stack this process belongs to: its socket, its evidence, its reports
     operator: str = ""  # who acts, for the audit trail; else the user of the machine
     fault: str = ""  # named fault points, e.g. "inventory.after_commit:once"; development only
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from seckill.environment import read
 
 ENVIRONMENT = read()
+HERE = Path(__file__).parent
 
 SECRET_KEY = ENVIRONMENT.secret_key
 DEBUG = ENVIRONMENT.debug
@@ -17,8 +19,14 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
+LOCALE_PATHS = [HERE / "locale"]
 
 INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",  # for operators only: a buyer's cookie holds a token of ours, and no table
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
     "seckill.streams",
     "seckill.audit",
     "gateway",
@@ -29,11 +37,48 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "seckill.headers.on_every_page",
     "seckill.problems.every_error",
+    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 APPEND_SLASH = False
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [HERE / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "builtins": ["seckill.tags"],
+            "context_processors": ["django.template.context_processors.request", "seckill.pages.on_every_page"],
+        },
+    }
+]
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [HERE / "static"]
+WHITENOISE_USE_FINDERS = True  # nothing has to be collected before it is served
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+
+# Behind TLS as soon as the public address says so; then cookies are for TLS only and plain HTTP is sent there.
+HAS_TLS = ENVIRONMENT.public_url.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = SECURE_SSL_REDIRECT = HAS_TLS
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$", r"^api/v1/payments/callback$"]  # called from inside
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HAS_TLS else None
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HAS_TLS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HAS_TLS
+CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if HAS_TLS else []
+CSRF_COOKIE_HTTPONLY = SESSION_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "seckill.pages.forged"
+SESSION_COOKIE_NAME = "operator"
+SESSION_COOKIE_AGE = 12 * 3600
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+]
 
 
 def _pool(size: int) -> dict[str, object]:

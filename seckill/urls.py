@@ -1,9 +1,10 @@
-"""Where each address leads: the API of the services under /api/v1, the process's own pages at the root."""
+"""Where each address leads: the API of the services under /api/v1, pages for people at the root."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from django.views.i18n import set_language
 
 from gateway.api import document
 from gateway.views import readyz
@@ -21,4 +22,9 @@ urlpatterns = [
     path("problems/<slug:kind>", document.problem),
     path("api/v1/", include("gateway.urls")),
     path("api/v1/", include("orders.urls")),
+    path("", include("gateway.pages.urls")),
+    path("orders", include("orders.pages")),
+    path("i18n/language", set_language, name="set_language"),
 ]
+handler404 = "seckill.pages.missing"
+handler500 = "seckill.pages.broken"

@@ -23,7 +23,9 @@ from tests.spark import spark
 
 __all__ = ["broker", "django_db_keepdb", "django_db_modify_db_settings", "redis", "services", "spark"]
 
-DEBIAN_PACKAGE = {"java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace"}
+DEBIAN_PACKAGE = {
+    "java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace", "chromium": "chromium",
+}  # fmt: skip
 
 
 def missing_tools(tools: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,19 @@ class Act:
     """What the block may change while it runs."""
 
     result: str = DONE
+
+
+_speaker: ContextVar[str | None] = ContextVar("speaker", default=None)
+
+
+@contextmanager
+def spoken_by(name: str) -> Iterator[None]:
+    """Inside, it is he who acts: somebody who has signed in."""
+    token = _speaker.set(name)
+    try:
+        yield
+    finally:
+        _speaker.reset(token)
 
 
 @contextmanager
@@ -60,7 +74,10 @@ def listed(*, verb: str | None = None, target: str | None = None, most: int | No
 
 
 def operator() -> str:
-    """Who speaks, unless the caller knows better: the environment's operator, or the user of this machine."""
+    """Who speaks, unless the caller knows better: who has signed in, the environment's operator, or the user of this
+    machine."""
+    if (speaker := _speaker.get()) is not None:
+        return speaker
     if settings.ENVIRONMENT.operator:
         return str(settings.ENVIRONMENT.operator)
     try:

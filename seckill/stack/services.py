@@ -73,6 +73,7 @@ class Layout:
             "SECKILL_TRUSTED_PROXIES": "127.0.0.1",  # so that each simulated buyer can have an address of his own
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
             "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
+            "SECKILL_STACK_FOLDER": str(self.folder),
         }
         chosen = {name: os.environ.get(name, value) for name, value in ours.items()}
         return chosen | {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]}

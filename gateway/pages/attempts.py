@@ -1,0 +1,78 @@
+"""The verb: which try of a buyer is on. A page's key is the number of the try, so every tab and every device of his
+means the same request, and nothing has to be kept in the browser.
+
+Only Redis is asked. If it has forgotten a try, the page offers to make it again: the same key is the same request.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from gateway import following, places, shown
+from gateway.following import Followed
+from gateway.identity import request_id
+from gateway.outcomes import REFUSED
+from gateway.places import Standing
+
+MOST = 50
+
+
+class Attempts(NamedTuple):
+    """`last` is his latest try in the sale; `number` is of the next one."""
+
+    last: Followed | None
+    number: int
+
+    @property
+    def is_on(self) -> bool:
+        """The last one is not over, so there is nothing to press."""
+        return self.last is not None and not is_over(self.last)
+
+
+def key(number: int) -> str:
+    return f"page-{number}"
+
+
+def of(user_id: str, sale_id: int) -> Attempts:
+    last: Followed | None = None
+    for number in range(1, MOST):
+        found = _known(request_id(settings.SECRET_KEY, user_id, sale_id, key(number)))
+        if found is None:
+            return Attempts(last, number)
+        last = found
+        if not is_over(found):
+            return Attempts(last, number + 1)
+    return Attempts(last, MOST)
+
+
+def is_over(followed: Followed) -> bool:
+    """He may try again."""
+    return followed.shown is not None and (followed.shown.may_buy_again or followed.shown.state in REFUSED)
+
+
+def signed_place(asked: UUID, user_id: str, told: str) -> str:
+    """For the address of the stream: the one that came along, else made of what Redis remembers; empty: unknown."""
+    if places.opened(asked, told) is not None:
+        return told
+    try:
+        remembered = shown.look(asked).remembered
+    except (RedisError, TimeoutError):
+        return ""
+    if remembered is None or remembered.place is None or remembered.user_id != user_id:
+        return ""
+    standing = Standing(user_id, remembered.place, remembered.deadline_ms, remembered.is_first)
+    return places.sealed(asked, standing)
+
+
+def _known(asked: UUID) -> Followed | None:
+    try:
+        known = shown.look(asked)
+    except (RedisError, TimeoutError):
+        return None
+    if known.shown is None and known.remembered is None:
+        return None
+    return following.follow(asked, None)

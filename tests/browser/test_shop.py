@@ -1,0 +1,150 @@
+"""What a buyer sees: a whole purchase, a sold-out, a lost connection, no scripts at all."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Open
+from tests.journeys.stack import Buyer, Stack
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def sign_in(page: Page, name: str) -> None:
+    page.get_by_label("Your name").fill(name)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+
+
+def open_sale(visit: Open, sale: int, name: str, **how: Any) -> Page:
+    page = visit(f"/shop/{sale}", **how)
+    page.get_by_role("link", name="Sign in to buy").click()
+    sign_in(page, name)
+    return page
+
+
+def test_a_whole_purchase(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(10)
+    page = open_sale(visit, sale, "ann")
+    page.get_by_role("button", name="Buy").dblclick()
+    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    expect(page.locator("[data-until-ms]").first).to_have_text(re.compile(r"^1[45]:\d\d$"))
+
+    page.get_by_role("button", name="Pay").click()
+    expect(page.get_by_text("Paid: it is yours")).to_be_visible()
+
+    page.get_by_role("link", name="The order and its history").click()
+    expect(page.get_by_role("listitem")).to_have_text([re.compile(part) for part in (
+        "ordered", "a payment has begun", "paid|has the money", "paid|has the money",
+    )])  # fmt: skip
+    assert stack.query("SELECT count(*) FROM inventory_decided WHERE sale_id = %s", sale) == [(1,)], "a double click"
+
+
+def test_another_tab_and_another_device_show_the_same_purchase(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(10)
+    page = open_sale(visit, sale, "bob")
+    page.get_by_role("button", name="Buy").click()
+    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    other = open_sale(visit, sale, "bob")
+    expect(other.get_by_text("yours, to be paid")).to_be_visible()
+    expect(other.get_by_role("button", name="Buy")).to_have_count(0)
+    other.get_by_role("link", name="See it").click()
+    assert other.url.partition("?")[0] == page.url.partition("?")[0]
+
+
+def test_a_cancelled_one_may_be_bought_again(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(1)
+    page = open_sale(visit, sale, "eve")
+    page.get_by_role("button", name="Buy").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("The unit is back in the sale.")).to_be_visible()
+    page.get_by_role("link", name="Try again").click()
+    page.get_by_role("button", name="Buy again").click()
+    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+
+
+def test_all_held_is_not_sold_out(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(1)
+    page = open_sale(visit, sale, "late")
+    first = Buyer(stack, "early")
+    held = first.wait_for(first.buy(sale)[1]["request_id"], "AWAITING_PAYMENT")
+
+    button = page.get_by_role("button", name="Ask for a unit that comes back")
+    expect(button).to_be_enabled()
+    expect(page.get_by_text("All units are held.")).to_be_visible()
+    button.click()
+    expect(page.get_by_text("some may come back")).to_be_visible()
+
+    assert first.act(held["order_id"], "pay")[0] == 202
+    page.goto(f"/shop/{sale}")
+    expect(page.get_by_role("button", name="Sold out")).to_be_disabled()
+    expect(page.get_by_text("The last unit has been sold.")).to_be_visible()
+
+
+def test_the_button_wakes_at_the_opening_without_a_reload(stack: Stack, visit: Open) -> None:
+    made = stack.manage("sale", "create", "--name", "Gong", "--sku", "phone", "--units", "3", "--opens-in", "6")
+    sale = int(re.findall(r'"sale": (\d+)', made)[0])
+    stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[0] == 200, "the gateway to know the sale")
+    page = open_sale(visit, sale, "gong")
+    expect(page.get_by_role("button", name="Not yet")).to_be_disabled()
+    expect(page.get_by_text("Begins in")).to_be_visible()
+    loaded = page.evaluate("performance.timeOrigin")
+    expect(page.get_by_role("button", name="Buy")).to_be_enabled()
+    assert page.evaluate("performance.timeOrigin") == loaded, "the page was loaded anew"
+    page.get_by_role("button", name="Buy").click()  # with a ticket that it fetches now
+    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+
+
+def test_a_lost_connection_is_told_and_taken_up_where_it_was(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(10)
+    page = open_sale(visit, sale, "lost")
+    page.get_by_role("button", name="Buy").click()
+    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+
+    stack.say("stop", "live")
+    expect(page.get_by_text("The connection is lost.")).to_be_visible()
+    with page.expect_response(lambda answer: "/events" in answer.url and answer.ok) as taken_up:
+        stack.say("start", "live")
+    assert taken_up.value.request.all_headers()["last-event-id"] == "40", "the version of AWAITING_PAYMENT"
+    expect(page.get_by_text("The connection is lost.")).to_be_hidden()
+
+    order = stack.query("SELECT id FROM orders_order WHERE sale_id = %s", sale)[0][0]
+    assert Buyer(stack, "lost").act(str(order), "pay")[0] == 202
+    expect(page.get_by_text("Paid: it is yours")).to_be_visible()
+
+
+def test_without_the_stream_the_page_asks(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(10)
+    stack.say("stop", "live")
+    try:
+        page = open_sale(visit, sale, "poll")
+        page.get_by_role("button", name="Buy").click()
+        expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    finally:
+        stack.say("start", "live")
+
+
+def test_a_whole_purchase_without_scripts(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(1)
+    page = open_sale(visit, sale, "plain", scripts=False)
+    page.get_by_role("button", name="Buy").click()
+    expect(page.get_by_text("Yours: pay within")).to_be_visible()  # the page looks again by itself
+    page.get_by_role("button", name="Pay").click()
+    page.get_by_role("link", name="My orders").click()
+    page.get_by_role("link", name="The purchase").click()
+    expect(page.get_by_text("Paid: it is yours")).to_be_visible()
+
+    loser = open_sale(visit, sale, "plain-too", scripts=False)
+    expect(loser.get_by_role("button", name="Sold out")).to_be_disabled()
+
+
+def test_somebody_elses_purchase_is_not_found(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(10)
+    other = Buyer(stack, "other")
+    request = other.buy(sale)[1]["request_id"]
+    page = open_sale(visit, sale, "nosy")
+    page.goto(f"/p/{request}")
+    expect(page.get_by_role("heading", name="You have no such purchase.")).to_be_visible()
