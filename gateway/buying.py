@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from gateway import places, sales, tickets
+from gateway import offered, places, sales, tickets
 from gateway.admission import Ask, Verdict
 from gateway.backlog import Estimate
 from gateway.identity import request_id as derive_request_id
@@ -64,6 +64,7 @@ class Call(NamedTuple):
 
 def buy(view: SaleView, call: Call) -> Accepted:
     """In the queue once the broker has it; the same key gets the same answer. `Problem` says why not."""
+    offered.one()
     request_id = derive_request_id(settings.SECRET_KEY, call.user_id, view.id, call.key)
     ask = _with_ticket(
         Ask(

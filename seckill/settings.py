@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "seckill.streams",
     "seckill.audit",
+    "seckill.console",
     "gateway",
     "inventory",
     "orders",

@@ -24,6 +24,7 @@ urlpatterns = [
     path("api/v1/", include("orders.urls")),
     path("", include("gateway.pages.urls")),
     path("orders", include("orders.pages")),
+    path("console", include("seckill.console.urls")),
     path("i18n/language", set_language, name="set_language"),
 ]
 handler404 = "seckill.pages.missing"

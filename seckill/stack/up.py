@@ -41,7 +41,7 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
         signal.signal(number, lambda *_: supervisor.request_stop())
     try:
         supervisor.start()
-        where = f"http://127.0.0.1:{layout.ports.gateway}/api/v1/sales"
+        where = f"http://127.0.0.1:{layout.ports.gateway}/"
         console.print(f"up: {where} · data and logs in {layout.folder}", markup=False, soft_wrap=True)
         _watch(supervisor, console)
     except (StackFault, NoServer, OSError) as fault:

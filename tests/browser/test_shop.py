@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Open
 from tests.journeys.stack import Buyer, Stack
@@ -26,15 +26,20 @@ def open_sale(visit: Open, sale: int, name: str, **how: Any) -> Page:
     return page
 
 
+def told(page: Page, text: str) -> Locator:
+    """What stands there in large letters."""
+    return page.locator(".big", has_text=text)
+
+
 def test_a_whole_purchase(stack: Stack, visit: Open) -> None:
     sale = stack.create_sale(10)
     page = open_sale(visit, sale, "ann")
     page.get_by_role("button", name="Buy").dblclick()
-    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    expect(told(page, "Yours: pay within")).to_be_visible()
     expect(page.locator("[data-until-ms]").first).to_have_text(re.compile(r"^1[45]:\d\d$"))
 
     page.get_by_role("button", name="Pay").click()
-    expect(page.get_by_text("Paid: it is yours")).to_be_visible()
+    expect(told(page, "Paid: it is yours")).to_be_visible()
 
     page.get_by_role("link", name="The order and its history").click()
     expect(page.get_by_role("listitem")).to_have_text([re.compile(part) for part in (
@@ -47,7 +52,7 @@ def test_another_tab_and_another_device_show_the_same_purchase(stack: Stack, vis
     sale = stack.create_sale(10)
     page = open_sale(visit, sale, "bob")
     page.get_by_role("button", name="Buy").click()
-    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    expect(told(page, "Yours: pay within")).to_be_visible()
     other = open_sale(visit, sale, "bob")
     expect(other.get_by_text("yours, to be paid")).to_be_visible()
     expect(other.get_by_role("button", name="Buy")).to_have_count(0)
@@ -63,7 +68,7 @@ def test_a_cancelled_one_may_be_bought_again(stack: Stack, visit: Open) -> None:
     expect(page.get_by_text("The unit is back in the sale.")).to_be_visible()
     page.get_by_role("link", name="Try again").click()
     page.get_by_role("button", name="Buy again").click()
-    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    expect(told(page, "Yours: pay within")).to_be_visible()
 
 
 def test_all_held_is_not_sold_out(stack: Stack, visit: Open) -> None:
@@ -74,9 +79,9 @@ def test_all_held_is_not_sold_out(stack: Stack, visit: Open) -> None:
 
     button = page.get_by_role("button", name="Ask for a unit that comes back")
     expect(button).to_be_enabled()
-    expect(page.get_by_text("All units are held.")).to_be_visible()
+    expect(told(page, "All units are held.")).to_be_visible()
     button.click()
-    expect(page.get_by_text("some may come back")).to_be_visible()
+    expect(told(page, "All held")).to_be_visible()
 
     assert first.act(held["order_id"], "pay")[0] == 202
     page.goto(f"/shop/{sale}")
@@ -90,19 +95,19 @@ def test_the_button_wakes_at_the_opening_without_a_reload(stack: Stack, visit: O
     stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[0] == 200, "the gateway to know the sale")
     page = open_sale(visit, sale, "gong")
     expect(page.get_by_role("button", name="Not yet")).to_be_disabled()
-    expect(page.get_by_text("Begins in")).to_be_visible()
+    expect(told(page, "Begins in")).to_be_visible()
     loaded = page.evaluate("performance.timeOrigin")
     expect(page.get_by_role("button", name="Buy")).to_be_enabled()
     assert page.evaluate("performance.timeOrigin") == loaded, "the page was loaded anew"
     page.get_by_role("button", name="Buy").click()  # with a ticket that it fetches now
-    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    expect(told(page, "Yours: pay within")).to_be_visible()
 
 
 def test_a_lost_connection_is_told_and_taken_up_where_it_was(stack: Stack, visit: Open) -> None:
     sale = stack.create_sale(10)
     page = open_sale(visit, sale, "lost")
     page.get_by_role("button", name="Buy").click()
-    expect(page.get_by_text("Yours: pay within")).to_be_visible()
+    expect(told(page, "Yours: pay within")).to_be_visible()
 
     stack.say("stop", "live")
     expect(page.get_by_text("The connection is lost.")).to_be_visible()
@@ -113,32 +118,46 @@ def test_a_lost_connection_is_told_and_taken_up_where_it_was(stack: Stack, visit
 
     order = stack.query("SELECT id FROM orders_order WHERE sale_id = %s", sale)[0][0]
     assert Buyer(stack, "lost").act(str(order), "pay")[0] == 202
-    expect(page.get_by_text("Paid: it is yours")).to_be_visible()
+    expect(told(page, "Paid: it is yours")).to_be_visible()
 
 
-def test_without_the_stream_the_page_asks(stack: Stack, visit: Open) -> None:
+def test_the_queue_is_shown_and_without_the_stream_the_page_asks(stack: Stack, visit: Open) -> None:
     sale = stack.create_sale(10)
-    stack.say("stop", "live")
+    page = open_sale(visit, sale, "queued")
+    stack.say("stop", "inventory")
     try:
-        page = open_sale(visit, sale, "poll")
         page.get_by_role("button", name="Buy").click()
-        expect(page.get_by_text("Yours: pay within")).to_be_visible()
+        expect(told(page, "In the queue")).to_be_visible()
+        expect(page.locator("[data-ahead-words]")).to_have_text(re.compile("It is your turn|before yours"))
+        expect(page.locator("[data-eta]")).to_have_text(re.compile("about|not known yet"))
+        stack.say("stop", "live")
+        expect(page.get_by_text("The connection is lost.")).to_be_visible()
     finally:
-        stack.say("start", "live")
+        stack.say("start", "inventory")
+    expect(told(page, "Yours: pay within")).to_be_visible()
+    stack.say("start", "live")
 
 
 def test_a_whole_purchase_without_scripts(stack: Stack, visit: Open) -> None:
     sale = stack.create_sale(1)
     page = open_sale(visit, sale, "plain", scripts=False)
     page.get_by_role("button", name="Buy").click()
-    expect(page.get_by_text("Yours: pay within")).to_be_visible()  # the page looks again by itself
+    expect(told(page, "Yours: pay within")).to_be_visible()  # the page looks again by itself
     page.get_by_role("button", name="Pay").click()
     page.get_by_role("link", name="My orders").click()
     page.get_by_role("link", name="The purchase").click()
-    expect(page.get_by_text("Paid: it is yours")).to_be_visible()
+    expect(told(page, "Paid: it is yours")).to_be_visible()
 
     loser = open_sale(visit, sale, "plain-too", scripts=False)
     expect(loser.get_by_role("button", name="Sold out")).to_be_disabled()
+
+
+def test_a_page_speaks_chinese_to_who_reads_it_and_to_who_chooses_it(stack: Stack, visit: Open) -> None:
+    sale = stack.create_sale(10)
+    page = visit(f"/shop/{sale}", language="zh-CN")
+    expect(page.get_by_role("link", name="登录后购买")).to_be_visible()
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("link", name="Sign in to buy")).to_be_visible()
 
 
 def test_somebody_elses_purchase_is_not_found(stack: Stack, visit: Open) -> None:

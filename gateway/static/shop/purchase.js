@@ -4,8 +4,15 @@ import { grouped, heard, tick } from "../seckill/clock.js";
 const POLL_MS = 2000;
 const box = document.querySelector("#purchase");
 const lost = document.querySelector("[data-lost]");
+const spoken = document.querySelector("[data-spoken]");
 let polling = null;
 let source = null;
+const away = { stream: false, poll: false };
+
+function tellLost(which, is) {
+  away[which] = is;
+  lost.hidden = !(away.stream || away.poll);
+}
 
 const part = () => box.querySelector("[data-state]");
 
@@ -37,13 +44,16 @@ async function look() {
     if (answer.redirected) return location.reload(); // signed out meanwhile
     if (!answer.ok) throw new Error(answer.status);
     const text = (await answer.text()).trim();
-    lost.hidden = true;
+    tellLost("poll", false);
     const before = part().dataset.state + ("over" in part().dataset);
     const fresh = new DOMParser().parseFromString(text, "text/html").body.firstElementChild;
-    if (fresh.dataset.state + ("over" in fresh.dataset) !== before) box.replaceChildren(fresh);
+    heard(Number(fresh.dataset.nowMs));
+    const isNew = fresh.dataset.state + ("over" in fresh.dataset) !== before;
+    if (isNew || fresh.dataset.state === "QUEUED") box.replaceChildren(fresh);
+    if (isNew) spoken.textContent = fresh.querySelector(".big").textContent; // to a screen reader: news only
     read();
   } catch {
-    lost.hidden = false;
+    tellLost("poll", true);
   }
 }
 
@@ -56,7 +66,7 @@ function listen() {
   source = new EventSource(box.dataset.eventsUrl); // comes back by itself, with Last-Event-ID
   source.addEventListener("open", () => {
     poll(false);
-    lost.hidden = true;
+    tellLost("stream", false);
   });
   source.addEventListener("purchase", (event) => {
     const told = JSON.parse(event.data);
@@ -64,13 +74,14 @@ function listen() {
     else look();
   });
   source.addEventListener("error", () => {
-    lost.hidden = false;
+    tellLost("stream", source.readyState !== EventSource.CLOSED); // closed: no stream for us, the page asks
     poll(true); // until the stream is back, or for good
   });
 }
 
 function end() {
   poll(false);
+  tellLost("stream", false);
   source?.close();
 }
 

@@ -4,6 +4,7 @@ import { grouped, heard, now, tick } from "../seckill/clock.js";
 const FRESH_TICKET_MS = 90_000; // a ticket lives for two minutes
 const box = document.querySelector("#sale");
 const form = document.querySelector("#buy");
+const spoken = document.querySelector("[data-spoken]");
 const stale = document.querySelector("[data-stale]");
 let sale = null;
 let heardAt = performance.now();
@@ -26,6 +27,7 @@ function show() {
   if (is !== box.dataset.kind) {
     box.dataset.kind = is;
     for (const each of box.querySelectorAll("[data-when]")) each.hidden = each.dataset.when !== is;
+    spoken.textContent = box.querySelector(`p[data-when=${is}] .big`).textContent; // to a screen reader
     if (form && !form.dataset.asked) form.querySelector("button").disabled = !["open", "all_held"].includes(is);
   }
   const seconds = Math.round((performance.now() - heardAt) / 1000);

@@ -1,0 +1,326 @@
+// The board: asks four times a second what has been seen, and draws it. All words are in the page.
+import uPlot from "./uplot/uPlot.esm.js";
+
+const EVERY_MS = 250;
+const LAST_S = 300;
+const SHORTEST_S = 60; // a board that was just opened shows less, and grows
+const board = document.querySelector("#board");
+const words = board.dataset;
+const id = (name) => document.getElementById(name);
+const grouped = (number) => Math.round(number).toLocaleString(document.documentElement.lang);
+const said = (text, n) => text.replace("{n}", n);
+
+function element(tag, content = "", attributes = {}) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...[content].flat());
+  return made;
+}
+
+const svg = (tag, attributes) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+};
+
+const cell = (content, attributes) => element("td", content, attributes);
+const number = (content) => cell(content, { class: "number" });
+const shortened = (text) => `${text.slice(0, 8)}…${text.slice(-4)}`;
+
+function duration(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  const two = (n) => String(n).padStart(2, "0");
+  return `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+}
+
+function took(ms) {
+  return ms === null || ms === undefined ? "–" : said(words.wMs, grouped(ms));
+}
+
+// ── the peak ────────────────────────────────────────────────────────────────────────────────────
+
+const resolved = (name) => {
+  // light-dark() is resolved by the style of an element, not by the property itself
+  const probe = element("i", "", { class: "probe" });
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+};
+const ink = { line: resolved("--line"), text: resolved("--quiet"), offered: resolved("--quiet"), acknowledged: resolved("--accent"), decided: resolved("--good"), backlog: resolved("--held"), band: resolved("--bad") };
+
+let points = [];
+let marks = [];
+
+// Axes do not jump: they grow in steps of 1, 2, 5 and shrink only when less than a third is used.
+function steady() {
+  let top = 10;
+  return (_, __, most) => {
+    const wanted = Math.max(10, most ?? 0);
+    if (wanted > top || wanted < top / 3) {
+      const power = 10 ** Math.floor(Math.log10(wanted));
+      top = [1, 2, 5, 10].map((step) => step * power).find((step) => step >= wanted);
+    }
+    return [0, top];
+  };
+}
+
+function axes(withTimes) {
+  const both = { stroke: ink.text, grid: { stroke: ink.line, width: 1 }, ticks: { show: false }, font: "12px system-ui" };
+  return [
+    { ...both, show: withTimes, size: 24, values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toISOString().slice(11, 19)) },
+    { ...both, size: 56, values: (_, ticks) => ticks.map((n) => grouped(n)) },
+  ];
+}
+
+function drawMarks(plot) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.font = `${12 * devicePixelRatio}px system-ui`;
+  ctx.textAlign = "left";
+  let row = 0;
+  for (const mark of marks) {
+    const from = plot.valToPos(mark.at_ms / 1000, "x", true);
+    const to = mark.until_ms === null ? bbox.left + bbox.width : plot.valToPos(mark.until_ms / 1000, "x", true);
+    if (to < bbox.left || from > bbox.left + bbox.width) continue;
+    const left = Math.max(from, bbox.left);
+    if (mark.kind === "down") {
+      ctx.globalAlpha = 0.15;
+      ctx.fillStyle = ink.band;
+      ctx.fillRect(left, bbox.top, Math.max(2, to - left), bbox.height);
+      ctx.globalAlpha = 1;
+    } else {
+      ctx.fillStyle = mark.kind === "sold_out" ? ink.decided : ink.text;
+      ctx.fillRect(left, bbox.top, devicePixelRatio, bbox.height);
+    }
+    ctx.fillStyle = mark.kind === "down" ? ink.band : mark.kind === "sold_out" ? ink.decided : ink.text;
+    const what = mark.kind === "sold_out" ? words.wSoldout : mark.what;
+    ctx.fillText(what, left + 4, bbox.top + (12 + 14 * (row++ % 5)) * devicePixelRatio);
+  }
+  ctx.restore();
+}
+
+function chart(box, series, withTimes, height, more = {}) {
+  return new uPlot(
+    {
+      width: box.clientWidth,
+      height,
+      series: [{}, ...series],
+      axes: axes(withTimes),
+      scales: { x: { time: true, range: () => [from(), now()] }, y: { range: steady() } },
+      cursor: { points: { show: false }, sync: { key: "peak" }, drag: { x: false, y: false } },
+      legend: { show: false },
+      padding: [8, 8, 0, 0],
+      ...more,
+    },
+    [[], ...series.map(() => [])],
+    box,
+  );
+}
+
+let ahead = 0; // of the server's clock before ours
+const now = () => (Date.now() + ahead) / 1000;
+const from = () => Math.max(now() - LAST_S, Math.min(now() - SHORTEST_S, (points[0]?.[0] ?? Infinity) / 1000));
+const rates = chart(
+  id("rates"),
+  ["offered", "acknowledged", "decided"].map((name) => ({
+    label: words[`w${name[0].toUpperCase()}${name.slice(1)}`],
+    stroke: ink[name],
+    width: name === "offered" ? 1 : 2,
+    dash: name === "offered" ? [4, 4] : undefined,
+    points: { show: false },
+  })),
+  false,
+  200,
+  { hooks: { drawClear: [drawMarks] } },
+);
+const backlog = chart(
+  id("backlog"),
+  [{ label: words.wBacklog, stroke: ink.backlog, fill: ink.backlog, width: 1, points: { show: false } }],
+  true,
+  96,
+);
+
+function draw() {
+  const at = points.map((each) => each[0] / 1000);
+  rates.setData([at, ...[1, 2, 3].map((index) => points.map((each) => each[index]))]);
+  backlog.setData([at, points.map((each) => each[4])]);
+  const last = points.at(-1);
+  if (!last) return;
+  for (const [index, name] of [[1, "offered"], [2, "acknowledged"], [3, "decided"]])
+    document.querySelector(`[data-now=${name}]`).textContent = said(words.wPerS, grouped(last[index]));
+  document.querySelector("[data-now=backlog]").textContent = grouped(last[4]);
+}
+
+addEventListener("resize", () => {
+  rates.setSize({ width: id("rates").clientWidth, height: 200 });
+  backlog.setSize({ width: id("backlog").clientWidth, height: 96 });
+});
+
+// ── the tables ──────────────────────────────────────────────────────────────────────────────────
+
+function rows(body, made) {
+  body.replaceChildren(...made);
+}
+
+function verdict(books) {
+  if (!books) return;
+  const classes = { holds: "holds", "in flight": "flight", broken: "broken", unknown: "unknown" };
+  const names = { holds: words.wHolds, "in flight": words.wFlight, broken: words.wBroken, unknown: words.wUnknown };
+  const broken = books.marks.filter((mark) => mark.state === "broken");
+  const text = { holds: words.wAllHold, "in flight": words.wSomeFlight, broken: said(words.wSomeBroken, broken.map((mark) => `${mark.name} ${mark.title}`).join(", ")), unknown: words.wNotKnown }[books.worst];
+  const told = id("verdict");
+  if (told.textContent !== text) told.textContent = text;
+  told.className = `big ${{ holds: "good", "in flight": "good", broken: "bad", unknown: "wait" }[books.worst]}`;
+  rows(
+    id("invariants"),
+    books.marks.map((mark) =>
+      element("li", `${mark.name} ${mark.title}: ${mark.residual === null ? "?" : grouped(mark.residual)}`, { class: classes[mark.state], title: names[mark.state] }),
+    ),
+  );
+}
+
+function strips(sales, nowMs) {
+  if (!sales) return;
+  const empty = board.querySelector("[data-empty]");
+  empty.hidden = sales.length > 0;
+  const whole = (sale) => Math.max(1, sale.declared + sale.adjusted);
+  const state = (sale) => {
+    if (sale.state === "closed" || nowMs >= sale.closes_at_ms) return sale.state === "closed" ? words.wClosed : words.wOver;
+    if (nowMs < sale.opens_at_ms) return said(words.wBegins, duration(sale.opens_at_ms - nowMs));
+    const left = said(words.wEnds, duration(sale.closes_at_ms - nowMs));
+    return `${sale.state === "paused" ? words.wPaused : words.wOpen} · ${left}`;
+  };
+  const shown = sales.slice(0, 5).map((sale) => {
+    const bar = svg("svg", { class: "units", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" });
+    const sold = (100 * sale.sold) / whole(sale);
+    bar.append(svg("rect", { class: "sold", width: sold, height: 1 }), svg("rect", { class: "held", x: sold, width: (100 * sale.reserved) / whole(sale), height: 1 }));
+    const template = id("keys").content.cloneNode(true);
+    for (const name of ["available", "reserved", "sold"]) template.querySelector(`[data-key=${name}]`).textContent = grouped(sale[name]);
+    template.querySelector("[data-key=whole]").textContent = grouped(sale.declared + sale.adjusted);
+    return element("div", [element("div", [element("strong", `${sale.id} ${sale.name}`), ` ${state(sale)}`]), element("div", [bar, template])], { class: "strip" });
+  });
+  id("sales").replaceChildren(empty, ...shown);
+  const choice = id("sale");
+  if (choice.options.length !== sales.length)
+    choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id })));
+}
+
+let before = {};
+let opened = null;
+
+function flow(hops, nowMs) {
+  if (!hops) return;
+  rows(
+    id("hops"),
+    hops.map((hop) => {
+      const earlier = before[hop.group] ?? [{ at: nowMs, total: hop.total }];
+      earlier.push({ at: nowMs, total: hop.total });
+      while (earlier.length > 1 && earlier[0].at < nowMs - 2000) earlier.shift();
+      before[hop.group] = earlier;
+      const seconds = (nowMs - earlier[0].at) / 1000;
+      const perSecond = seconds > 0 ? Math.max(0, hop.total - earlier[0].total) / seconds : 0;
+      const open = element("button", hop.title, { type: "button", class: "plain", title: hop.group, "aria-expanded": String(opened === hop.group), "data-hop": hop.group });
+      return element("tr", [cell(open), number(said(words.wPerS, grouped(perSecond))), number(took(hop.p50_ms)), number(took(hop.p99_ms)), number(grouped(hop.lag))], hop.lag > 1000 ? { class: "late" } : {});
+    }),
+  );
+  const hop = hops.find((each) => each.group === opened);
+  id("partitions").hidden = !hop;
+  if (!hop) return;
+  id("partitions-title").textContent = `${hop.title} · ${hop.group}`;
+  rows(
+    id("partition-rows"),
+    hop.partitions.map((each) =>
+      element("tr", [cell(`${each.topic}-${each.partition}`), cell(each.consumer || "–"), number(grouped(each.reached)), number(grouped(each.end)), number(grouped(each.lag)), number(each.moved_s === null ? "–" : said(words.wAgo, grouped(each.moved_s)))], each.lag > 100 ? { class: "late" } : {}),
+    ),
+  );
+}
+
+id("hops").addEventListener("click", (event) => {
+  const hop = event.target.closest("[data-hop]")?.dataset.hop;
+  if (hop) opened = opened === hop ? null : hop;
+  if (hop) look(true);
+});
+
+function outcomes(found) {
+  if (!found) return;
+  id("no-outcomes").hidden = found.length > 0;
+  rows(
+    id("outcomes"),
+    found.map((each) =>
+      element("tr", [cell(each.words, { title: each.state }), number(grouped(each.count)), number(`${(100 * each.share).toFixed(1)} %`), cell(element("a", shortened(each.example), { href: `${words.traceUrl}?id=${each.example}`, title: each.example }))]),
+    ),
+  );
+}
+
+function waiting(found) {
+  if (!found) return;
+  for (const each of board.querySelectorAll("[data-waiting]")) each.textContent = grouped(found[each.dataset.waiting]);
+}
+
+function processes(found) {
+  if (!found || !id("processes")) return;
+  rows(
+    id("processes"),
+    found.map((each) =>
+      element("li", `${each.name} ${each.state === "up" ? words.wUp : each.state}${each.restarts ? ` ↻ ${each.restarts}` : ""}`, { class: each.state === "up" ? "holds" : "broken", title: each.missing }),
+    ),
+  );
+  const names = [...new Set(found.flatMap((each) => [each.name, each.name.replace(/\.\d+$/, "")]))];
+  if (id("names").options.length !== names.length) id("names").replaceChildren(...names.map((name) => element("option", "", { value: name })));
+}
+
+function ages(sources) {
+  for (const each of document.querySelectorAll("[data-source]")) {
+    const source = sources[each.dataset.source];
+    const text = source.age_s === null ? source.fault || words.wLoading : source.stale ? `${said(words.wStale, grouped(source.age_s))} ${source.fault}` : "";
+    each.classList.toggle("old", Boolean(source.stale || source.fault));
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+
+// ── asking ──────────────────────────────────────────────────────────────────────────────────────
+
+let heardAt = performance.now();
+let asking = false;
+
+async function look(again) {
+  if (asking || (document.hidden && !again)) return;
+  asking = true;
+  try {
+    const answer = await fetch(`${words.liveUrl}?since=${points.at(-1)?.[0] ?? 0}`, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(5000) });
+    if (answer.status === 401) return location.reload(); // signed out
+    if (!answer.ok) throw new Error(answer.status);
+    const told = await answer.json();
+    heardAt = performance.now();
+    ahead = told.now_ms - Date.now();
+    points = [...points, ...told.points].filter((each) => each[0] > told.now_ms - LAST_S * 1000);
+    marks = told.marks;
+    ages(told.sources);
+    verdict(told.books);
+    strips(told.sales, told.now_ms);
+    flow(told.hops, told.now_ms);
+    outcomes(told.outcomes);
+    waiting(told.waiting);
+    if (told.off) id("off").textContent = told.off.join(", ") || "–";
+    processes(told.stack);
+    draw();
+  } catch {
+    // said below, with its age
+  } finally {
+    asking = false;
+  }
+  const seconds = Math.round((performance.now() - heardAt) / 1000);
+  id("no-answer").hidden = seconds < 3;
+  if (seconds >= 3) id("no-answer").textContent = said(words.wNoAnswer, grouped(seconds));
+}
+
+document.querySelector("[data-sale-form]").addEventListener("submit", (event) => {
+  const question = event.submitter?.dataset.confirm;
+  if (question && !confirm(question)) return event.preventDefault();
+  event.target.action = event.target.action.replace(/\d+$/, id("sale").value);
+});
+
+look();
+setInterval(look, EVERY_MS);

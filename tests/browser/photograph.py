@@ -1,0 +1,113 @@
+"""`python -m tests.browser.photograph`: the pictures in docs/pictures, taken anew of a rush on a stack of its own.
+
+Takes two minutes; needs chromium. What is in a picture is what was there: nothing is staged but the crowd and the kill.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from rich.console import Console
+
+from tests.browser.test_shop import told
+from tests.journeys.stack import Buyer, Stack, environment
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs" / "pictures"
+BUYERS, UNITS = 3000, 400
+PHONE, WIDE = {"width": 390, "height": 720}, {"width": 1360, "height": 860}
+
+
+def main() -> int:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("photograph: there is no chromium (Debian: apt-get install chromium)", file=sys.stderr)
+        return 1
+    PICTURES.mkdir(exist_ok=True)
+    tell = Console(stderr=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        stack = Stack(Path(folder) / "stack")
+        with tell.status("starting a stack"):
+            stack.start()
+        try:
+            with tell.status("a rush, and a kill in the middle") as status:
+                _console(stack, browser)
+                status.update("the report")
+                _report(stack, browser)
+                status.update("a buyer")  # whom the crowd's log does not know, so after the report
+                _shop(stack, browser)
+        finally:
+            stack.stop()
+            browser.close()
+    for path in sorted(PICTURES.glob("*.png")):
+        print(f"{path.relative_to(ROOT)}  {path.stat().st_size // 1024} KB")
+    return 0
+
+
+def _open(stack: Stack, browser: Browser, path: str, size: dict[str, int]) -> Page:
+    context = browser.new_context(
+        base_url=f"http://127.0.0.1:{stack.ports['gateway']}",
+        viewport={"width": size["width"], "height": size["height"]},
+        locale="en",
+    )
+    page = context.new_page()
+    page.goto(path)
+    return page
+
+
+def _shop(stack: Stack, browser: Browser) -> None:
+    sale = stack.create_sale(40)
+    for number in range(12):
+        first = Buyer(stack, f"early-{number}")
+        held = first.wait_for(first.buy(sale)[1]["request_id"], "AWAITING_PAYMENT")
+        if number < 8:
+            first.act(held["order_id"], "pay")
+    page = _open(stack, browser, f"/shop/sign-in?next=/shop/{sale}", PHONE)
+    page.get_by_label("Your name").fill("ann")
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.wait_for_timeout(1500)
+    page.screenshot(path=PICTURES / "shop.png")
+    page.get_by_role("button", name="Buy").click()
+    expect(told(page, "Yours: pay within")).to_be_visible(timeout=20_000)
+    page.screenshot(path=PICTURES / "purchase.png")
+
+
+def _console(stack: Stack, browser: Browser) -> None:
+    sale = stack.create_sale(UNITS)
+    password = stack.manage("operator", "olga").split()[-1]
+    page = _open(stack, browser, "/console", WIDE)
+    page.get_by_label("Name").fill("olga")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    log = stack.folder / "evidence" / "rush.jsonl"
+    command = [
+        sys.executable, "-m", "loadtest.rush", "--url", f"http://127.0.0.1:{stack.ports['gateway']}", "--sale",
+        str(sale), "--buyers", str(BUYERS), "--log", str(log),
+    ]  # fmt: skip
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as rush:
+        page.wait_for_timeout(12_000)
+        stack.say("kill", "inventory")
+        page.wait_for_timeout(20_000)
+        page.screenshot(path=PICTURES / "console.png")
+        while rush.poll() is None:
+            page.wait_for_timeout(500)  # its pictures go on
+    page.screenshot(path=PICTURES / "console-after.png", full_page=True)
+
+
+def _report(stack: Stack, browser: Browser) -> None:
+    made = stack.folder / "report.html"
+    command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(stack.folder), "--html", str(made)]
+    subprocess.run([*command, "--patience", "60"], env=environment(), stdout=subprocess.DEVNULL, timeout=300)
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    page.goto(made.as_uri())
+    page.screenshot(path=PICTURES / "report.png")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

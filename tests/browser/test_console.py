@@ -1,0 +1,102 @@
+"""What an operator sees and does: signs in, reads the board, speaks a verb that is written down under his name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Open
+from tests.journeys.stack import Buyer, Stack
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="session")
+def password(stack: Stack) -> str:
+    made = stack.manage("operator", "olga")
+    return made.split()[-1]
+
+
+def enter(visit: Open, password: str, path: str = "/console") -> Page:
+    page = visit(path, phone=False)
+    page.get_by_label("Name").fill("olga")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    return page
+
+
+def test_nobody_else_enters(visit: Open, password: str) -> None:
+    page = enter(visit, "a wrong one")
+    expect(page.get_by_role("alert")).to_contain_text("wrong")
+    page.goto("/console/letters")
+    expect(page.get_by_role("heading", name="Console: sign in")).to_be_visible()
+
+
+def test_the_board_shows_the_sale_and_a_pause_is_written_down(stack: Stack, visit: Open, password: str) -> None:
+    sale = stack.create_sale(5)
+    buyer = Buyer(stack, "seen")
+    request = buyer.buy(sale)[1]["request_id"]
+    buyer.wait_for(request, "AWAITING_PAYMENT")
+
+    page = enter(visit, password)
+    expect(page.locator("#verdict")).to_have_text(re.compile("hold", re.I))
+    expect(page.locator("#invariants li")).to_have_count(14)
+    expect(page.locator("#hops tr")).to_have_count(7)
+    expect(page.locator("#outcomes")).to_contain_text("to be paid")
+    expect(page.locator("#rates canvas")).to_be_visible()
+    page.get_by_role("button", name="decided").click()
+    expect(page.locator("#partition-rows tr")).to_have_count(12)
+    expect(page.locator("#partition-rows")).to_contain_text("inventory.1")
+    expect(page.locator("#processes")).to_contain_text("inventory.1")
+
+    page.get_by_label("Sale", exact=True).select_option(str(sale))
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("status").first).to_contain_text("done")
+    assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("paused",)]
+    expect(page.locator("#sales")).to_contain_text("paused")
+    page.get_by_role("link", name="Audit").click()
+    expect(page.get_by_role("row", name=re.compile(f"olga.*sale pause.*sale {sale}"))).to_be_visible()
+
+    page.goto(f"/console/trace?id={request}")
+    expect(page.get_by_role("cell", name=re.compile(r"purchase\.requests-\d+@\d+"))).to_be_visible()
+    expect(page.get_by_role("cell", name=re.compile("RESERVED"))).to_be_visible()
+
+
+def test_a_process_is_killed_and_comes_back(stack: Stack, visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    page.get_by_label("Process or service").fill("inventory.sweep")
+    page.get_by_role("button", name="kill -9", exact=True).click()
+    expect(page.get_by_role("status").first).to_contain_text("kill inventory.sweep: done.")
+    expect(page.locator("#processes")).to_contain_text("inventory.sweep up ↻ 1")
+
+
+def test_the_board_says_when_its_numbers_are_old(stack: Stack, visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    expect(page.locator("#hops tr")).to_have_count(7)
+    page.route("**/console/live*", lambda route: route.abort())
+    expect(page.locator("#no-answer")).to_be_visible()
+    page.unroute("**/console/live*")
+    expect(page.locator("#no-answer")).to_be_hidden()
+
+
+def test_a_dead_letter_is_read_tried_and_replayed(stack: Stack, visit: Open, password: str) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{stack.ports['broker']}")
+    producer.send("purchase.requests", key=b"poison", value=b"<no envelope>").get(20)
+    producer.close()
+    stack.wait_until(lambda: stack.query("SELECT id FROM streams_dead_letter"), "the record to die")
+
+    page = enter(visit, password, "/console/letters")
+    page.get_by_role("cell", name=re.compile("purchase.requests-")).wait_for()
+    page.locator("tbody a").first.click()
+    expect(page.get_by_text("<no envelope>")).to_be_visible()
+    expect(page.get_by_text("Dry run:")).to_contain_text("no envelope")
+    page.get_by_role("button", name="Replay it").click()
+    expect(page.get_by_role("status")).to_contain_text("no envelope")
+    page.get_by_label("Why").fill("a test")
+    page.get_by_role("button", name="Discard it").click()
+    expect(page.get_by_role("status")).to_contain_text("Discarded.")
+    assert stack.query("SELECT state, note FROM streams_dead_letter") == [("discarded", "a test")]
