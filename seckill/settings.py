@@ -41,10 +41,10 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "seckill.headers.on_every_page",
     "seckill.problems.every_error",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "seckill.only_pages.Sessions",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "seckill.only_pages.Authentication",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 APPEND_SLASH = False

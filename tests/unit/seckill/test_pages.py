@@ -116,5 +116,12 @@ def test_production_settings_pass_djangos_own_check() -> None:
 def test_the_check_would_find_plain_http_and_the_secret_of_development() -> None:
     checked = deploy_check()
     assert checked.returncode != 0
-    for finding in ("security.W012", "security.W016", "security.W009"):
+    for finding in ("security.W010", "security.W016", "security.W009"):
         assert finding in checked.stderr
+
+
+def test_the_api_pays_for_no_session(client: Client) -> None:
+    for address, has_session in (("/api/v1/nothing", False), ("/nothing", True)):
+        request = client.get(address).wsgi_request
+        assert hasattr(request, "session") is has_session
+        assert hasattr(request, "user") is has_session
