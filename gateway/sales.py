@@ -43,11 +43,11 @@ _snapshot = _Snapshot()
 _lock = threading.Lock()
 
 
-def views() -> dict[int, SaleView]:
-    """One thread refreshes, the others go on with what there is. Too old a snapshot is no answer: then they wait for
-    him, once, and if he has had none either it is an error, not a guess."""
+def views(*, wait: bool = False) -> dict[int, SaleView]:
+    """One thread refreshes, the others go on with what there is, unless they had better `wait` for him. Too old a
+    snapshot is no answer: then all wait, once, and if he has had none either it is an error, not a guess."""
     age_s = time.monotonic() - _snapshot.taken_at
-    if age_s > FRESH_S and _lock.acquire(timeout=PATIENCE_S if age_s > STALE_S else 0):
+    if age_s > FRESH_S and _lock.acquire(timeout=PATIENCE_S if wait or age_s > STALE_S else 0):
         try:
             if time.monotonic() - _snapshot.tried_at > FRESH_S:
                 _refresh()
@@ -60,7 +60,8 @@ def views() -> dict[int, SaleView]:
 
 
 def find(sale_id: int) -> SaleView:
-    found = views().get(sale_id)
+    """A sale that is not in an old snapshot may have been made since: "not found" is said by a fresh one only."""
+    found = views().get(sale_id) or views(wait=True).get(sale_id)
     if found is None:
         raise Problem(404, "no-such-sale", f"There is no sale {sale_id}.")
     return found

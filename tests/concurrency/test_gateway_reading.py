@@ -133,6 +133,34 @@ def test_a_crowd_after_a_quiet_hour_waits_for_the_one_who_looks(
     assert len(looks) == 2, "the first ever, and one for the crowd"
 
 
+def test_a_sale_made_a_moment_ago_is_found_by_all_who_come_at_once(
+    client: Client, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What there was before it does not have it: who asks for it waits for the one who looks, and for nobody else."""
+    refresh, looking, others = sales._refresh, threading.Event(), threading.Event()
+
+    def look() -> None:
+        looking.set()
+        others.wait(10)  # the first one looks, and the others come meanwhile
+        refresh()
+
+    assert sales.views()
+    monkeypatch.setattr(sales, "_refresh", look)
+    sales._snapshot.taken_at = sales._snapshot.tried_at = time.monotonic() - 2
+    show(redis, view(id=8, name="Second gong"))
+
+    def ask(number: int) -> str:
+        if number == 0:
+            return sales.find(8).name
+        until(sales._lock.locked, "the first one to look")
+        if number == 1:
+            assert sales.find(7).name == "Gong", "a sale that is known waits for nobody"
+            others.set()
+        return sales.find(8).name
+
+    assert together([lambda number=number: ask(number) for number in range(20)]) == ["Second gong"] * 20  # type: ignore[misc]
+
+
 def test_while_redis_is_away_nobody_queues_up_to_find_that_out_again(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ def test_a_group_further_behind_than_the_alarm_is_named_and_ends_in_1(
 ) -> None:
     behind = [Lag("inventory", "purchase.requests", 5_000, 3), Lag("orders", "inventory.decisions", 0, 0)]
     monkeypatch.setattr(lag, "measure", lambda bootstrap_servers, topics: behind)
-    assert operating.lag(argparse.Namespace(json=False, alarm=most), "nowhere:1") == code
+    assert operating._lag(argparse.Namespace(json=False, alarm=most), "nowhere:1") == code
     said = capsys.readouterr()
     assert "5,000" in said.out, "it is shown in any case"
     assert ("inventory is 5,000 records behind in purchase.requests" in said.err) == bool(code)
