@@ -40,6 +40,8 @@ def wrong(command: str) -> str:
         return "" if (ROOT / "docker-compose.yml").exists() else "there is no docker-compose.yml"
     if words[:1] == ["-m"]:
         return _refusal(f"{words[1]}.__main__", words[2:])
+    if tool == ".venv/bin/pytest":
+        return ", ".join(f"there is no {word}" for word in words if word[0] != "-" and not (ROOT / word).exists())
     return {".venv/bin/seckill": _seckill, ".venv/bin/mqcore": _mqcore}.get(tool, lambda words: "")(words)
 
 

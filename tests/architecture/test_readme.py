@@ -1,4 +1,4 @@
-"""The README says the same in both languages, and no command in it is one that its tool would refuse."""
+"""The README says the same in both languages, and its commands, as those of CONTRIBUTING.md, are understood."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from seckill.faults.case import CASES
 from tests.architecture.commands import blocks, commands, wrong
 from tests.architecture.links import ROOT
 
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 ENGLISH, CHINESE = (ROOT / name for name in ("README.md", "README.zh-CN.md"))
 PICTURE = re.compile(r"──▶")
 
@@ -52,8 +53,11 @@ def test_both_languages_have_the_same_code() -> None:
     assert len(english) > 5
 
 
-@pytest.mark.parametrize("command", sorted({*commands(ENGLISH.read_text(encoding="utf-8"))}))
-def test_a_command_of_the_readme_is_understood(command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    sorted({command for page in (ENGLISH, CONTRIBUTING) for command in commands(page.read_text(encoding="utf-8"))}),
+)
+def test_a_command_that_a_newcomer_reads_is_understood(command: str) -> None:
     assert wrong(command) == ""
 
 
@@ -68,6 +72,7 @@ def test_a_command_of_the_readme_is_understood(command: str) -> None:
         ".venv/bin/python -m loadtest.rush --buyer 3",
         ".venv/bin/python -m loadtest.nothing",
         ".venv/bin/mqcore serve --listne x",
+        ".venv/bin/pytest tests/units",
     ],
 )
 def test_a_command_that_is_none_is_found_out(command: str) -> None:

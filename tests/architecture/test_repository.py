@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,17 @@ def test_what_the_project_declares_is_in_the_lock() -> None:
     for requirement in wanted:
         name = re.split(r"[=<>!~ \[;]", requirement)[0]
         assert re.search(rf"^{re.escape(name)}==", lock, re.MULTILINE), f"{name} is not locked: make lock"
+
+
+def test_hooks_before_a_commit_are_programs_of_the_environment_and_fetch_nothing() -> None:
+    text = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert re.findall(r"repo: (\S+)", text) == ["local"]
+    programs = re.findall(r"entry: \.venv/bin/(\S+)", text)
+    assert len(programs) == text.count("entry:") > 0
+    static = (ROOT / "Makefile").read_text().partition("\nstatic:")[2].partition("\n\n")[0]
+    assert set(programs) == set(re.findall(r"\$\(BIN\)/(\S+)", static)), "the same as `make static` runs"
+    for program in programs:
+        assert (Path(sys.executable).parent / program).exists()
 
 
 @pytest.mark.parametrize(
