@@ -42,7 +42,9 @@ def wrong(command: str) -> str:
         return _refusal(f"{words[1]}.__main__", words[2:])
     if tool == ".venv/bin/pytest":
         return ", ".join(f"there is no {word}" for word in words if word[0] != "-" and not (ROOT / word).exists())
-    return {".venv/bin/seckill": _seckill, ".venv/bin/mqcore": _mqcore}.get(tool, lambda words: "")(words)
+    if tool == ".venv/bin/seckill":
+        return _seckill(words)
+    return _refusal("mqcore.__main__", words) if tool == ".venv/bin/mqcore" else ""
 
 
 def _seckill(words: list[str]) -> str:
@@ -51,10 +53,6 @@ def _seckill(words: list[str]) -> str:
     if words[0] in OWN:
         return _refusal(OWN[words[0]][0].partition(":")[0], words[1:])
     return _refused_by(parser(), words)
-
-
-def _mqcore(words: list[str]) -> str:
-    return _refusal("mqcore.__main__", words)
 
 
 def _refusal(module: str, words: list[str]) -> str:
