@@ -50,10 +50,11 @@ def sync_after_commit(stock_id: int) -> None:
 
 
 def sync(stock_id: int) -> int:
-    """Tell the gate what commits have left for it; a row goes once it has been told."""
-    stock = Stock.objects.get(id=stock_id)
+    """Tell the gate what commits have left for it; a row goes once it has been told. The rows are read before the epoch
+    they are told to: what a later commit leaves is of a later epoch, perhaps, and is not ours to remove."""
     owed = list(GateSync.objects.filter(stock_id=stock_id).order_by("id")[:MOST_SYNCS])
     if owed:
+        stock = Stock.objects.get(id=stock_id)
         gate.release(stock.sale_id, stock.sku, stock.gate_epoch, [row.request_id for row in owed])
         GateSync.objects.filter(id__in=[row.id for row in owed]).delete()
     return len(owed)

@@ -295,6 +295,27 @@ def test_a_count_that_is_owed_outlives_the_process_that_owed_it(stock: Stock, re
     assert granted(redis, stock) == holders(stock)
 
 
+def test_a_return_is_not_forgotten_by_a_gate_that_is_counted_anew_while_it_is_told(stock: Stock, redis: Redis) -> None:
+    """Somebody tells the gate of Ann's return; meanwhile it is counted anew, and only then Bob's comes."""
+    ann, bob = request(stock, "ann"), request(stock, "bob")
+    work(batch(0, [ann, bob]))
+    stock.refresh_from_db()
+    look = Stock.objects.get
+
+    def then_counted_anew(**which: Any) -> Stock:
+        found = look(**which)
+        assert together([partial(rebuild.rebuild, stock.id, found.gate_epoch)]) == [True]
+        give_back(stock, bob)
+        return found
+
+    with mock.patch.object(rebuild, "sync_after_commit"):
+        give_back(stock, ann)
+        with mock.patch.object(rebuild.Stock.objects, "get", then_counted_anew):
+            rebuild.sync(stock.id)
+    rebuild.sync(stock.id)
+    assert granted(redis, stock) == holders(stock) == set()
+
+
 def test_a_counter_raised_by_hand_is_refused_by_the_row_and_healed(stock: Stock, redis: Redis) -> None:
     redis.incrby(gate.keys(stock.sale_id, stock.sku, 1)[0], 50)
     together(crowd(stock))
