@@ -96,6 +96,9 @@ class SlotWriter:
             sent = self._producer.send(
                 self._topic.name, key=key, value=value, headers=list(headers), partition=known.place(key)
             )
+        except ValueError as unknown:  # the table is newer than what the client knows of the topic
+            self._leave(version)
+            raise NotNow(f"{unknown}: it is not known here yet") from unknown
         except BaseException:
             self._leave(version)
             raise

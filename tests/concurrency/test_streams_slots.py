@@ -114,6 +114,17 @@ def test_a_writer_that_cannot_renew_its_lease_sends_nothing(
         until(lambda: sent_to(writer) is not None, "the lease to be renewed")
 
 
+def test_a_partition_that_the_client_does_not_know_yet_is_for_later(broker: BrokerProcess, topic: Topic) -> None:
+    """Whoever was away while partitions were added learns the new table before his client learns the new partitions."""
+    with writing(broker, topic) as writer:
+        assert sent_to(writer) is not None
+        partition_of = list(SlotMap.objects.get(topic=topic.name).partition_of)
+        partition_of[SLOT] = topic.partitions
+        SlotMap.objects.filter(topic=topic.name).update(version=2, partition_of=partition_of)
+        until(lambda: sent_to(writer) is None, "the writer to know")
+        until(lambda: ProducerLease.objects.get(topic=topic.name).version == 2, "that nothing is under way")
+
+
 class SlowProducer:
     """What it is given stays under way until the test says otherwise."""
 
