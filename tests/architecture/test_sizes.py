@@ -11,15 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300
+PACKAGES = ("mqcore", "seckill", "gateway", "inventory", "orders", "notifications", "analytics", "loadtest")
 
 # path → why it is still one module. An entry that is no longer needed fails, so that this table only shrinks.
 EXCEPTIONS: dict[str, str] = {}
 
 
 def modules() -> list[Path]:
-    return sorted(
-        path for folder in ("mqcore", "seckill", "analytics", "loadtest") for path in (ROOT / folder).rglob("*.py")
-    )
+    return sorted(path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
