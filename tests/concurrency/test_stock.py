@@ -310,7 +310,7 @@ def test_a_return_is_not_forgotten_by_a_gate_that_is_counted_anew_while_it_is_to
 
     with mock.patch.object(rebuild, "sync_after_commit"):
         give_back(stock, ann)
-        with mock.patch.object(rebuild.Stock.objects, "get", then_counted_anew):
+        with mock.patch.object(Stock.objects, "get", then_counted_anew):
             rebuild.sync(stock.id)
     rebuild.sync(stock.id)
     assert granted(redis, stock) == holders(stock) == set()
