@@ -10,11 +10,13 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import CeleryError
+from celery.signals import worker_ready
 from kombu.entity import Queue
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from seckill.breaker import Breaker
+from seckill.streams import ready
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,13 @@ app.autodiscover_tasks(["notifications", "orders"])
 app.conf.task_queues = [Queue(name) for name in ("celery", "notify.sms", "notify.email", "notify.push")]  # type: ignore[no-untyped-call]
 
 _breaker = Breaker(most_failures=1, open_s=2.0)
+
+
+def _announce(**_: Any) -> None:
+    ready.announce()
+
+
+worker_ready.connect(_announce)
 
 
 def hint(task: Any, calls: Sequence[tuple[Any, ...]], **options: Any) -> bool:

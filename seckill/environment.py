@@ -1,12 +1,18 @@
-"""Where everything is: one frozen value, read once from the environment. An unknown SECKILL_ name stops the start."""
+"""Where everything is: one frozen value, read once from the environment. An unknown SECKILL_ name stops the start.
+
+What should not stand in an environment, which others can look at, stands in a file: SECKILL_SECRET_KEY_FILE names the
+one with SECKILL_SECRET_KEY in it, and so for every name.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 PREFIX = "SECKILL_"
+IN_A_FILE = "_FILE"
 OF_THE_STACK = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME"}
 DEVELOPMENT_SECRET = "for development only, never for a real sale"
 
@@ -26,6 +32,7 @@ class Environment:
     gate_redis_url: str = "redis://127.0.0.1:6380/0"
     celery_redis_url: str = "redis://127.0.0.1:6380/1"
     secret_key: str = DEVELOPMENT_SECRET
+    development: bool = True  # faults may be injected; unless it is set: whether the key is the one everybody knows
     debug: bool = False
     allowed_hosts: str = "127.0.0.1,localhost,[::1]"
     trusted_proxies: str = ""
@@ -40,15 +47,11 @@ class Environment:
     operator: str = ""  # who acts, for the audit trail; else the user of the machine
     fault: str = ""  # named fault points, e.g. "inventory.after_commit:once"; development only
 
-    @property
-    def development(self) -> bool:
-        return self.secret_key == DEVELOPMENT_SECRET
-
 
 def read(variables: Mapping[str, str] = os.environ) -> Environment:
     known = {field.name: field.type for field in fields(Environment)}
     values: dict[str, object] = {}
-    for name, text in variables.items():
+    for name, text in _contents(variables):
         if name == "KAFKA_BOOTSTRAP_SERVERS":
             values["kafka_bootstrap_servers"] = text
         elif name.startswith(PREFIX) and name not in OF_THE_STACK:
@@ -56,10 +59,26 @@ def read(variables: Mapping[str, str] = os.environ) -> Environment:
             if field not in known:
                 raise BadEnvironment(f"{name} is unknown; known are {', '.join(sorted(known))}")
             values[field] = _parse(name, text, str(known[field]))
+    values.setdefault("development", values.get("secret_key", DEVELOPMENT_SECRET) == DEVELOPMENT_SECRET)
     environment = Environment(**values)  # type: ignore[arg-type]
     if environment.fault and not environment.development:
         raise BadEnvironment("SECKILL_FAULT is for development only")
     return environment
+
+
+def _contents(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Names and values, of files what is in them."""
+    for name, text in variables.items():
+        if not (name.startswith(PREFIX) and name.endswith(IN_A_FILE)) or name in OF_THE_STACK:
+            yield name, text
+            continue
+        told = name.removesuffix(IN_A_FILE)
+        if told in variables:
+            raise BadEnvironment(f"{told} and {name} are both set; which one is meant?")
+        try:
+            yield told, Path(text).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadEnvironment(f"{name}: {text} cannot be read: {error}") from error
 
 
 def _parse(name: str, text: str, kind: str) -> object:

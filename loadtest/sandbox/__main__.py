@@ -15,14 +15,22 @@ from loadtest.sandbox.sinks import Sinks
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtest.sandbox", description="The outside world of the sale.")
     parser.add_argument("--data", type=Path, required=True, help="folder of its storage and logs")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where both listen (default: 127.0.0.1)")
     parser.add_argument("--provider-port", type=int, default=8100)
     parser.add_argument("--sinks-port", type=int, default=8101)
-    parser.add_argument("--secret", default="for development only, never for a real sale", help="signs callbacks")
+    secret = parser.add_mutually_exclusive_group()
+    secret.add_argument("--secret", default="for development only, never for a real sale", help="signs callbacks")
+    secret.add_argument("--secret-file", type=Path, metavar="FILE", help="it stands in there")
     chosen = parser.parse_args()
+    if chosen.secret_file is not None:
+        chosen.secret = chosen.secret_file.read_text().strip()
     chosen.data.mkdir(parents=True, exist_ok=True)
     provider = Provider(chosen.data, chosen.secret)
     sinks = Sinks(chosen.data)
-    servers = [serve(chosen.provider_port, provider.answer), serve(chosen.sinks_port, sinks.answer)]
+    servers = [
+        serve(chosen.provider_port, provider.answer, chosen.host),
+        serve(chosen.sinks_port, sinks.answer, chosen.host),
+    ]
     provider.start()
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

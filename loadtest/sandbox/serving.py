@@ -44,7 +44,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def serve(port: int, answer: Answering) -> ThreadingHTTPServer:
+def serve(port: int, answer: Answering, host: str = "127.0.0.1") -> ThreadingHTTPServer:
     """`answer` in a thread for each request."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,6 +92,6 @@ def serve(port: int, answer: Answering) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = _Server(("127.0.0.1", port), Handler)
+    server = _Server((host, port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

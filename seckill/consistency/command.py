@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.live:
             from seckill.consistency.live.watching import watch
 
-            return watch(Console(), where, chosen.every, chosen.metrics_port)
+            return watch(Console(), where, chosen.every, chosen.metrics_port, chosen.metrics_host)
         declared = manifest.read(chosen.evidence or chosen.data / "evidence")
         with errors.status("the report begins") as status:
             evidence = collect(where, declared, chosen.patience, status.update)
@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--live", action="store_true", help="while the sale is on: residuals, until Ctrl-C")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks of --live")
     parser.add_argument("--metrics-port", type=int, metavar="N", help="show --live's residuals there, for Prometheus")
+    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="(default: 127.0.0.1)")
     parser.set_defaults(run=_report)
     words = parser.add_subparsers(dest="sub", metavar="WORD")
     trace = words.add_parser("trace", help="the whole story of a request, an order or a user")

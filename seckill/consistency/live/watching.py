@@ -27,7 +27,7 @@ class Page:
     def __init__(self) -> None:
         self.text = ""
 
-    def serve(self, port: int) -> HTTPServer:
+    def serve(self, host: str, port: int) -> HTTPServer:
         """`OSError` if the port is taken."""
         page = self
 
@@ -46,18 +46,20 @@ class Page:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        server = HTTPServer(("127.0.0.1", port), Handler)
+        server = HTTPServer((host, port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 
 
-def watch(console: Console, where: Addresses, every_s: float, metrics_port: int | None) -> int:
+def watch(
+    console: Console, where: Addresses, every_s: float, metrics_port: int | None, metrics_host: str = "127.0.0.1"
+) -> int:
     """Until Ctrl-C. Exit: 1 if anything was ever broken, 2 if nothing can be said at the end, else 0."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     page = Page()
-    server = page.serve(metrics_port) if metrics_port is not None else None
+    server = page.serve(metrics_host, metrics_port) if metrics_port is not None else None
     counter = Counter(where)
     was_broken, found, said = False, list[Residual](), ""
     try:
