@@ -1,0 +1,285 @@
+"""docker-compose.yml without Docker: each container is held to the same rules, runs what `seckill up` runs, and is
+looked at by Prometheus where it says so. What really happens is in tests/journeys/test_compose.py."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from seckill import environment
+from seckill.cli import OWN, parser
+from seckill.consistency import command as report
+from seckill.stack import services
+from seckill.stack.services import Layout
+
+ROOT = Path(__file__).parents[2]
+VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}")
+OPEN = {"front", "locust", "grafana", "mqcore"}
+"""All that can be reached from outside of the containers, and from the same machine only."""
+ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd"}
+MOST_MEMORY = 4 << 30
+SECRET = re.compile(r"(PASSWORD|SECRET|_KEY)")
+
+Service = dict[str, Any]
+
+
+def compose(**variables: str) -> dict[str, Any]:
+    """The file as Docker reads it, with these variables set and no others."""
+    text = VARIABLE.sub(
+        lambda found: variables.get(found[1], found[2] or ""), (ROOT / "docker-compose.yml").read_text()
+    )
+    project: dict[str, Any] = yaml.safe_load(text.replace("$$", "$"))
+    return project
+
+
+PROJECT = compose()
+SERVICES: dict[str, Service] = PROJECT["services"]
+
+
+# ── each container ───────────────────────────────────────────────────────────────────────────────
+
+
+def complaints(name: str, service: Service) -> Iterator[str]:
+    if service.get("read_only") is not True:
+        yield "its file system can be written"
+    if str(service.get("user", "root")).partition(":")[0] in ("root", "0"):
+        yield "runs as root"
+    if service.get("cap_drop") != ["ALL"] or "cap_add" in service or service.get("privileged"):
+        yield "has capabilities"
+    if "no-new-privileges:true" not in service.get("security_opt", ()):
+        yield "may gain privileges"
+    if not service.get("mem_limit") or not service.get("pids_limit"):
+        yield "has no limits"
+    if service.get("init") is not True or not service.get("stop_grace_period"):
+        yield "does not end well"
+    if "logging" not in service:
+        yield "its log grows for ever"
+    if name in ENDS_BY_ITSELF:
+        if service.get("restart") != "no":
+            yield "is started again though it is done"
+    elif service.get("restart") != "unless-stopped" or not service.get("healthcheck", {}).get("test"):
+        yield "is not started again, or nobody looks at its health"
+    ports = service.get("ports", [])
+    if any(not str(port).startswith("127.0.0.1:") for port in ports):
+        yield "strangers can connect"
+    if bool(ports) is not (name in OPEN) or service.get("network_mode"):
+        yield "is open, or is not and should be"
+    if bool(ports) is not ("outside" in service["networks"]):
+        yield "has a way out that it does not need"
+    for variable, value in service.get("environment", {}).items():
+        if SECRET.search(variable) and not variable.endswith("_FILE") and value:
+            yield f"{variable} is written down"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_keeps_the_rules(name: str) -> None:
+    assert list(complaints(name, SERVICES[name])) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda service: service.pop("read_only"), "can be written"),
+        (lambda service: service.update(user="0:0"), "as root"),
+        (lambda service: service.pop("user"), "as root"),
+        (lambda service: service.update(cap_add=["NET_ADMIN"]), "capabilities"),
+        (lambda service: service.update(security_opt=[]), "privileges"),
+        (lambda service: service.pop("mem_limit"), "no limits"),
+        (lambda service: service.pop("init"), "end well"),
+        (lambda service: service.pop("logging"), "log grows"),
+        (lambda service: service.update(healthcheck={"disable": True}), "health"),
+        (lambda service: service.update(restart="no"), "not started again"),
+        (lambda service: service.update(ports=["8000:8080"]), "strangers"),
+        (lambda service: service.pop("ports"), "is not and should be"),
+        (lambda service: service.update(networks=["inside"]), "way out"),
+        (lambda service: service.update(environment={"SECKILL_SECRET_KEY": "x"}), "written down"),
+    ],
+)
+def test_a_container_that_breaks_a_rule_is_noticed(spoil: Callable[[Service], object], complaint: str) -> None:
+    service = copy.deepcopy(SERVICES["front"])
+    spoil(service)
+    assert any(complaint in each for each in complaints("front", service))
+
+
+def test_a_container_that_is_opened_is_noticed() -> None:
+    service = copy.deepcopy(SERVICES["postgres"])
+    service["ports"] = ["127.0.0.1:5432:5432"]
+    assert "is open, or is not and should be" in list(complaints("postgres", service))
+
+
+def test_what_starts_without_a_profile_may_not_take_more_than_four_gigabytes() -> None:
+    default = [service for service in SERVICES.values() if "profiles" not in service]
+    assert 2 << 30 < sum(_bytes(service["mem_limit"]) * service.get("scale", 1) for service in default) <= MOST_MEMORY
+
+
+def test_all_profiles_are_known() -> None:
+    profiles = {profile for service in SERVICES.values() for profile in service.get("profiles", ())}
+    assert profiles == {"words", "stats", "observe", "kafka"}
+
+
+def test_volumes_and_networks_are_declared_and_used() -> None:
+    named = {volume.partition(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())}
+    assert {name for name in named if not name.startswith(".")} == set(PROJECT["volumes"])
+    assert all((ROOT / name).exists() for name in named if name.startswith("."))
+    assert {network for service in SERVICES.values() for network in service["networks"]} == set(PROJECT["networks"])
+    assert PROJECT["networks"]["inside"]["internal"] is True
+
+
+def test_an_image_of_ours_is_built_by_one_service_and_used_by_the_others() -> None:
+    ours = [service for service in SERVICES.values() if service["image"].startswith("seckill:")]
+    built = {service["image"]: service["build"]["target"] for service in ours if "build" in service}
+    assert {service["image"] for service in ours} == set(built)
+    assert all(image == f"seckill:{target}" for image, target in built.items())
+    stages = re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert set(built.values()) <= set(stages)
+
+
+# ── what runs ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_compose_runs_what_the_stack_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a process listens, and where it writes, may differ; a change in seckill/stack/services.py is one here."""
+    monkeypatch.delenv("SECKILL_DATABASE_URL", raising=False)
+    monkeypatch.delenv("SECKILL_GATE_REDIS_URL", raising=False)
+    rows = {row.name: row for row in services.services(Layout(tmp_path)) if row.name not in ("postgres", "redis")}
+    there = {"analytics": "stats"}
+    for name, row in rows.items():
+        service = SERVICES[there.get(name, name.replace(".", "-"))]
+        wanted, _ = row.command(Layout(tmp_path), 1)
+        here = [*service.get("entrypoint", []), *service["command"]]
+        assert _of_the_place(here) == _of_the_place(["python", *wanted[1:]]), name
+        assert service.get("scale", 1) == max(1, row.count), name
+
+
+def test_every_word_of_ours_in_it_is_one_that_the_command_line_knows() -> None:
+    found = 0
+    for service in SERVICES.values():
+        said = [*service.get("entrypoint", []), *service.get("command", [])]
+        if said[:3] == ["python", "-m", "seckill.cli"]:
+            found += 1
+            _parsed(said[3:])
+    assert found > 10
+
+
+def test_a_word_that_the_command_line_does_not_know_is_noticed() -> None:
+    with pytest.raises(SystemExit):
+        _parsed(["consume", "inventory.everything"])
+    with pytest.raises(SystemExit):
+        _parsed(["report", "--metrics", "9100"])
+
+
+def test_the_environment_it_sets_is_one_that_the_services_understand(tmp_path: Path) -> None:
+    for service in SERVICES.values():
+        variables = {name: str(value) for name, value in service.get("environment", {}).items()}
+        for name in [name for name in variables if name.startswith("SECKILL_") and name.endswith("_FILE")]:
+            if name != "SECKILL_READY_FILE":
+                path = tmp_path / name
+                path.write_text("a secret\n")
+                variables[name] = str(path)
+        read = environment.read(variables)
+        if "KAFKA_BOOTSTRAP_SERVERS" in variables:
+            assert read.secret_key == "a secret" and read.kafka_bootstrap_servers == "mqcore:9092"
+
+
+def test_another_broker_is_one_variable() -> None:
+    there = compose(KAFKA_BOOTSTRAP_SERVERS="kafka:9092")["services"]
+    ours = [service for service in there.values() if "KAFKA_BOOTSTRAP_SERVERS" in service.get("environment", {})]
+    assert len(ours) > 10
+    assert {service["environment"]["KAFKA_BOOTSTRAP_SERVERS"] for service in ours} == {"kafka:9092"}
+
+
+# ── what is looked at ────────────────────────────────────────────────────────────────────────────
+
+
+def test_prometheus_asks_services_that_are_there() -> None:
+    asked = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    addresses = [target for job in asked for group in job.get("static_configs", ()) for target in group["targets"]]
+    hosts = {address.partition(":")[0] for address in addresses}
+    hosts |= {name for job in asked for group in job.get("dns_sd_configs", ()) for name in group["names"]}
+    assert len(hosts) == len(asked) and hosts <= set(SERVICES)
+
+
+def test_front_leads_to_services_that_are_there() -> None:
+    text = (ROOT / "deploy/front/haproxy.cfg").read_text()
+    led = dict(re.findall(r"server-template \S+ \d+ ([\w-]+):(\d+)", text))
+    ports = {name: SERVICES[name]["command"][SERVICES[name]["command"].index("--port") + 1] for name in led}
+    assert led == ports and set(led) == {"gateway", "live"}
+
+
+@pytest.mark.parametrize("path", ["deploy/prometheus/alerts.yml", "deploy/grafana/dashboards/sale.json"])
+def test_alarms_and_pictures_are_of_metrics_that_somebody_shows(path: str) -> None:
+    rooms = ("mqcore", "seckill", "gateway", "inventory", "orders", "notifications")
+    sources = "\n".join(file.read_text() for room in rooms for file in (ROOT / room).rglob("*.py"))
+    named = set(re.findall(r"\b((?:seckill|mqcore)_[a-z_]+[a-z])\b", _expressions(path)))
+    assert named
+    unknown = {name for name in named if re.sub("_(bucket|sum|count)$", "", name) not in sources}
+    assert unknown == set()
+
+
+def test_each_alarm_says_how_bad_it_is_what_is_wrong_and_where_to_look() -> None:
+    groups = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
+    alarms = [rule for group in groups for rule in group["rules"]]
+    assert {"Lag", "BooksBroken", "ServerErrors", "DeadLetters"} <= {alarm["alert"] for alarm in alarms}
+    for alarm in alarms:
+        assert alarm["labels"]["severity"] in ("page", "warning")
+        assert set(alarm["annotations"]) == {"summary", "look"}
+        said = re.match(r"docker compose (?:logs|exec|run --rm|ps) ?([\w-]*)", alarm["annotations"]["look"])
+        assert said is not None and said[1] in {"", *SERVICES}
+
+
+# ── reading them ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    if words[0] == "report":
+        return report._parser().parse_args(words[1:])
+    if words[0] in OWN:
+        from analytics import command as stats
+
+        return stats._parser().parse_args(words[1:])
+    return parser().parse_args(words)
+
+
+def _of_the_place(words: list[str]) -> list[str]:
+    """Without what says where: addresses, folders, the name of a secret's file, what is shown to Prometheus."""
+    kept, rest = [], iter(words)
+    for word in rest:
+        if word in ("--host", "--data", "--listen", "--metrics-port", "--metrics-host", "--secret-file"):
+            next(rest)
+        elif word == "--set":
+            setting = next(rest)
+            if not re.match(r"(advertised\.)?listener", setting) and not setting.startswith("metrics."):
+                kept += [word, setting]
+        else:
+            kept.append(word)
+    return kept
+
+
+def _expressions(path: str) -> str:
+    text = (ROOT / path).read_text()
+    if path.endswith(".yml"):
+        return "\n".join(rule["expr"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"])
+    return "\n".join(target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"])
+
+
+def _bytes(text: str) -> int:
+    return int(text[:-1]) << {"m": 20, "g": 30}[text[-1]]
+
+
+def test_no_folder_of_an_image_is_forgotten() -> None:
+    """A package that is new comes into the images, or the first one to import it finds it missing."""
+    taken = {
+        line[1:].partition("/")[0] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
+    }
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages and packages <= taken
+    assert os.path.exists(ROOT / "deploy" / "front" / "start.html")
