@@ -17,7 +17,7 @@ from seckill.stack import words as stack
 
 ROOMS = (demo, stack, operating, auditing, money, rewiring, processes)
 OWN = {  # words with words and exit codes of their own
-    "report": ("seckill.consistency.command:main",
+    "report": ("seckill.consistency.command:leave",
                "do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed"),
     "faults": ("seckill.faults.command:main", "break a running sale in every way we know, and ask the books"),
     "stats": ("analytics.command:main", "statistics from the topics, by Spark: fetch, live, replay, report"),

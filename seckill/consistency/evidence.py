@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
 from seckill.consistency.counted import Counted, CountedTo
+from seckill.consistency.identity import Id
 from seckill.consistency.rows import (
     Attempt,
     DeadLetter,
@@ -69,12 +69,12 @@ class Evidence:
     decided: list[Decided] = field(default_factory=list)
     redelivered: list[Redelivered] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
-    gate_owed: list[UUID] = field(default_factory=list)
+    gate_owed: list[Id] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     decisions_read: list[ReadDecision] = field(default_factory=list)
     payments: list[Payment] = field(default_factory=list)
-    orphans: list[UUID] = field(default_factory=list)  # payments of nobody's, whose money is to go back
+    orphans: list[Id] = field(default_factory=list)  # payments of nobody's, whose money is to go back
     deliveries: list[Delivery] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     offsets: list[GroupOffset] = field(default_factory=list)
@@ -99,9 +99,9 @@ class Evidence:
         return found
 
     @cached_property
-    def entries_of(self) -> dict[UUID, list[Entry]]:
+    def entries_of(self) -> dict[Id, list[Entry]]:
         """The ledger of each request, by version."""
-        found: dict[UUID, list[Entry]] = defaultdict(list)
+        found: dict[Id, list[Entry]] = defaultdict(list)
         for entries in self.entries.values():
             for entry in entries:
                 if entry.request_id is not None:
@@ -109,22 +109,22 @@ class Evidence:
         return found
 
     @cached_property
-    def decision_of(self) -> dict[UUID, Decided]:
+    def decision_of(self) -> dict[Id, Decided]:
         return {row.request_id: row for row in self.decided}
 
     @cached_property
-    def order_of(self) -> dict[UUID, Order]:
+    def order_of(self) -> dict[Id, Order]:
         """By request."""
         return {order.request_id: order for order in self.orders}
 
     @cached_property
-    def order_by_id(self) -> dict[UUID, Order]:
+    def order_by_id(self) -> dict[Id, Order]:
         return {order.id: order for order in self.orders}
 
     @cached_property
-    def first_requested(self) -> dict[UUID, Requested]:
+    def first_requested(self) -> dict[Id, Requested]:
         """The first time each request stands in the log."""
-        first: dict[UUID, Requested] = {}
+        first: dict[Id, Requested] = {}
         for said in self.requested:
             known = first.get(said.request_id)
             if known is None or said.came < known.came:

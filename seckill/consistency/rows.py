@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
-from uuid import UUID
+
+from seckill.consistency.identity import Id
 
 SOURCES = {
     "C": "what the crowd was told",
@@ -52,7 +53,7 @@ class Attempt(NamedTuple):
     sale_id: int
     quantity: int
     status: int
-    request_id: UUID | None
+    request_id: Id | None
     partition: int | None
     offset: int | None
 
@@ -61,7 +62,7 @@ class Sight(NamedTuple):
     at_ms: int
     took_ms: int
     user_id: str
-    request_id: UUID
+    request_id: Id
     status: int
     state: str
     may_buy_again: bool
@@ -78,7 +79,7 @@ class Place(NamedTuple):
 class Requested(NamedTuple):
     place: Place
     timestamp_ms: int
-    request_id: UUID
+    request_id: Id
     user_id: str
     sale_id: int
     sku: str
@@ -95,8 +96,8 @@ class Requested(NamedTuple):
 class DecisionSaid(NamedTuple):
     place: Place
     timestamp_ms: int
-    event_id: UUID
-    request_id: UUID
+    event_id: Id
+    request_id: Id
     user_id: str
     decision: str  # or UnitsReleased
     quantity: int
@@ -105,10 +106,10 @@ class DecisionSaid(NamedTuple):
 class OrderSaid(NamedTuple):
     place: Place
     timestamp_ms: int
-    event_id: UUID
+    event_id: Id
     event: str
-    order_id: UUID
-    request_id: UUID
+    order_id: Id
+    request_id: Id
     user_id: str
 
 
@@ -157,13 +158,13 @@ class Entry(NamedTuple):
     credit: str
     units: int
     kind: str
-    cause: UUID
-    request_id: UUID | None
+    cause: Id
+    request_id: Id | None
     at_ms: int
 
 
 class Hold(NamedTuple):
-    request_id: UUID
+    request_id: Id
     stock_id: int
     sale_id: int
     user_id: str
@@ -176,7 +177,7 @@ class Hold(NamedTuple):
 
 
 class Decided(NamedTuple):
-    request_id: UUID
+    request_id: Id
     user_id: str
     sale_id: int
     sku: str
@@ -190,20 +191,20 @@ class Decided(NamedTuple):
 
 
 class Redelivered(NamedTuple):
-    request_id: UUID
+    request_id: Id
     place: Place
 
 
 class Settled(NamedTuple):
-    event_id: UUID
+    event_id: Id
     kind: str
-    request_id: UUID
+    request_id: Id
     posted: bool
 
 
 class Order(NamedTuple):
-    id: UUID
-    request_id: UUID
+    id: Id
+    request_id: Id
     user_id: str
     sale_id: int
     quantity: int
@@ -214,22 +215,22 @@ class Order(NamedTuple):
 
 
 class Transition(NamedTuple):
-    order_id: UUID
+    order_id: Id
     before: str
     after: str
-    event_id: UUID
+    event_id: Id
     at_ms: int
 
 
 class ReadDecision(NamedTuple):
-    event_id: UUID
-    request_id: UUID
+    event_id: Id
+    request_id: Id
     decision: str
 
 
 class Payment(NamedTuple):
-    id: UUID
-    order_id: UUID
+    id: Id
+    order_id: Id
     amount: int
     state: str
     was_captured: bool
@@ -238,7 +239,7 @@ class Payment(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    event_id: UUID
+    event_id: Id
     channel: str
     user_id: str
     state: str
@@ -247,10 +248,10 @@ class Delivery(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    request_id: UUID
+    request_id: Id
     user_id: str
     state: str
-    order_id: UUID | None
+    order_id: Id | None
 
 
 class GroupOffset(NamedTuple):
@@ -275,14 +276,14 @@ class DeadLetter(NamedTuple):
 class ProviderLine(NamedTuple):
     at_ms: int
     what: str  # opened, captured, voided, refunded
-    payment_id: UUID
+    payment_id: Id
     amount: int
 
 
 class SinkLine(NamedTuple):
     at_ms: int
     what: str  # effect, again, refused
-    event_id: UUID
+    event_id: Id
     channel: str
     user_id: str
     trace_id: str = ""  # of the W3C context it came with
@@ -293,4 +294,4 @@ class Gate(NamedTuple):
 
     stock_id: int
     free: int | None
-    granted: dict[UUID, int]
+    granted: dict[Id, int]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from uuid import UUID
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id, identity
 from seckill.consistency.verdicts import Subject
 
 
@@ -23,15 +23,15 @@ class Moment(NamedTuple):
 class _Cast:
     """Everybody and everything that the subject leads to."""
 
-    requests: set[UUID] = field(default_factory=set)
-    orders: set[UUID] = field(default_factory=set)
+    requests: set[Id] = field(default_factory=set)
+    orders: set[Id] = field(default_factory=set)
     users: set[str] = field(default_factory=set)  # only if the subject is a user
 
 
 def find(evidence: Evidence, text: str) -> Subject | None:
     """Whose id it is: a request's, an order's, or a user's name."""
     try:
-        name = UUID(text)
+        name = identity(text)
     except ValueError:
         users = {said.user_id for said in evidence.requested} | {attempt.user_id for attempt in evidence.attempts}
         return Subject(user_id=text) if text in users else None

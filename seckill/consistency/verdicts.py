@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
+
+from seckill.consistency.identity import Id
 
 if TYPE_CHECKING:
     from seckill.consistency.evidence import Evidence
@@ -26,8 +27,8 @@ TOOL_FAILED = 3
 class Subject(NamedTuple):
     """Whom a violation is about; its timeline is shown."""
 
-    request_id: UUID | None = None
-    order_id: UUID | None = None
+    request_id: Id | None = None
+    order_id: Id | None = None
     user_id: str | None = None
 
     def __str__(self) -> str:

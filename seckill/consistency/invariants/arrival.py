@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
-from uuid import UUID
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.rows import RESERVED, Attempt, Decided, Place, Requested
 from seckill.consistency.verdicts import Found, Subject
 
@@ -17,11 +17,12 @@ def one_users_order(evidence: Evidence, found: Found) -> None:
     """I16. What a client sent after an earlier request of his was acknowledged comes after it: in the log, among the
     decisions, among the order events, and in each sink. Dead letters, worked on out of turn, are excepted, and
     counted."""
-    stages = dict(_stages(evidence))
+    pairs = list(_sent_in_turn(evidence.attempts))
+    stages = dict(_stages(evidence, {request for pair in pairs for request in pair}))
     examined = {
         evidence.requested_at[place].request_id for place in evidence.dead_requests if place in evidence.requested_at
     }
-    for earlier, later in _sent_in_turn(evidence.attempts):
+    for earlier, later in pairs:
         if earlier in examined or later in examined:
             found.facts["dead letters, excepted"] = int(found.facts.get("dead letters, excepted", 0)) + 1
             continue
@@ -34,11 +35,11 @@ def one_users_order(evidence: Evidence, found: Found) -> None:
     found.looked_at += len(evidence.attempts)  # nobody sent two: the rule holds for what there is
 
 
-def _sent_in_turn(attempts: Iterable[Attempt]) -> Iterator[tuple[UUID, UUID]]:
+def _sent_in_turn(attempts: Iterable[Attempt]) -> Iterator[tuple[Id, Id]]:
     """Pairs of requests of a user, the second sent first of all after the answer to the first had come."""
-    began: dict[UUID, int] = {}
-    answered: dict[UUID, int] = {}
-    by_user: dict[tuple[str, int], dict[UUID, None]] = defaultdict(dict)
+    began: dict[Id, int] = {}
+    answered: dict[Id, int] = {}
+    by_user: dict[tuple[str, int], dict[Id, None]] = defaultdict(dict)
     keys: dict[tuple[str, int, str], int] = {}
     for attempt in attempts:
         key = (attempt.user_id, attempt.sale_id, attempt.key)
@@ -71,30 +72,31 @@ def _is_before(first: Turn, second: Turn) -> bool:
     return first.at_ms <= second.at_ms
 
 
-def _first(turns: dict[UUID, Turn], request: UUID, at_ms: int, place: Place) -> None:
+def _first(turns: dict[Id, Turn], request: Id, at_ms: int, place: Place) -> None:
     turn = Turn(at_ms, *place)
     turns[request] = min(turn, turns.get(request, turn))
 
 
-def _stages(evidence: Evidence) -> Iterator[tuple[str, dict[UUID, Turn]]]:
-    """When each request first comes at each stage."""
+def _stages(evidence: Evidence, wanted: Set[Id]) -> Iterator[tuple[str, dict[Id, Turn]]]:
+    """When each of these requests first comes at each stage."""
+    logged = {request: evidence.first_requested.get(request) for request in wanted}
     yield (
         "in the log",
-        {request: Turn(said.timestamp_ms, *said.place) for request, said in evidence.first_requested.items()},
+        {request: Turn(said.timestamp_ms, *said.place) for request, said in logged.items() if said is not None},
     )
-    decisions: dict[UUID, Turn] = {}
+    decisions: dict[Id, Turn] = {}
     for said in evidence.decisions_said:
-        if said.decision != "UnitsReleased":
+        if said.request_id in wanted and said.decision != "UnitsReleased":
             _first(decisions, said.request_id, said.timestamp_ms, said.place)
     yield "among the decisions", decisions
-    placed: dict[UUID, Turn] = {}
-    request_of: dict[UUID, UUID] = {}
+    placed: dict[Id, Turn] = {}
+    request_of: dict[Id, Id] = {}
     for event in evidence.orders_said:
-        if event.event == "OrderPlaced":
+        if event.request_id in wanted and event.event == "OrderPlaced":
             _first(placed, event.request_id, event.timestamp_ms, event.place)
             request_of[event.event_id] = event.request_id
     yield "among the order events", placed
-    sinks: dict[str, dict[UUID, Turn]] = defaultdict(dict)
+    sinks: dict[str, dict[Id, Turn]] = defaultdict(dict)
     for number, line in enumerate(evidence.sink):
         if line.what == "effect" and line.event_id in request_of:
             sinks[line.channel].setdefault(request_of[line.event_id], Turn(line.at_ms, 0, number))
@@ -135,7 +137,7 @@ def fair(evidence: Evidence, found: Found) -> None:
 
 def _inversions(
     group: Iterable[tuple[Requested, Decided]], backs: list[int]
-) -> Iterator[tuple[Requested, Decided, UUID, int]]:
+) -> Iterator[tuple[Requested, Decided, Id, int]]:
     """Who was served after an earlier one, of no more units, had been sent away for want of stock."""
     refused: dict[int, tuple[Requested, Decided]] = {}  # the first of each quantity
     for said, row in group:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from uuid import UUID
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.verdicts import Found, Subject
 
 SIGNS = {"captured": 1, "refunded": -1}
@@ -17,9 +17,9 @@ def money_ties(evidence: Evidence, found: Found) -> None:
     gone back."""
     ours = {payment.id: payment for payment in evidence.payments}
     orphans = frozenset(evidence.orphans)
-    orphaned: Counter[UUID] = Counter()
-    captured: dict[UUID, int] = {}
-    refunded: dict[UUID, int] = {}
+    orphaned: Counter[Id] = Counter()
+    captured: dict[Id, int] = {}
+    refunded: dict[Id, int] = {}
     for line in evidence.provider:
         found.looked_at += 1
         payment = ours.get(line.payment_id)
@@ -46,7 +46,7 @@ def money_ties(evidence: Evidence, found: Found) -> None:
                 found.say_missing(f"the provider says {done}, we do not", subject)
         if payment.state == "refunding":
             found.say_missing("a refund is owed", subject)
-    net: Counter[UUID] = Counter()
+    net: Counter[Id] = Counter()
     for line in evidence.provider:
         if line.payment_id in ours:
             net[ours[line.payment_id].order_id] += SIGNS.get(line.what, 0) * line.amount
@@ -65,5 +65,5 @@ def money_ties(evidence: Evidence, found: Found) -> None:
     found.facts["of paid orders"] = sum(order.amount for order in evidence.orders if order.state == "PAID")
 
 
-def _of(order: UUID) -> Subject:
+def _of(order: Id) -> Subject:
     return Subject(order_id=order)

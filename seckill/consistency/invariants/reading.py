@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from uuid import UUID
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.invariants.requests import REQUESTS
 from seckill.consistency.rows import CHANNELS, TOLD, Place
 from seckill.consistency.verdicts import Found, Subject
@@ -31,7 +31,7 @@ def no_gap(evidence: Evidence, found: Found) -> None:
     dead = {(letter.group, letter.topic, letter.place) for letter in evidence.dead}
     seen = {row.place for row in evidence.decided} | {row.place for row in evidence.redelivered}
 
-    def look(group: str, topic: str, place: Place, is_known: bool, request: UUID) -> None:
+    def look(group: str, topic: str, place: Place, is_known: bool, request: Id) -> None:
         found.looked_at += 1
         if is_known or (group, topic, place) in dead:
             return
@@ -84,7 +84,7 @@ def one_effect(evidence: Evidence, found: Found) -> None:
         "movement of money",
         (((line.payment_id, line.what), None) for line in evidence.provider if line.what in ("captured", "refunded")),
     )
-    events: dict[tuple[UUID, str], set[UUID]] = defaultdict(set)
+    events: dict[tuple[Id, str], set[Id]] = defaultdict(set)
     for said in evidence.orders_said:
         events[said.order_id, said.event].add(said.event_id)
     for released in evidence.decisions_said:
@@ -104,7 +104,7 @@ def one_effect(evidence: Evidence, found: Found) -> None:
     found.facts |= again
 
 
-def _once(found: Found, what: str, causes: Iterable[tuple[object, UUID | None]]) -> None:
+def _once(found: Found, what: str, causes: Iterable[tuple[object, Id | None]]) -> None:
     counts: Counter[object] = Counter()
     for cause, request in causes:
         found.looked_at += 1

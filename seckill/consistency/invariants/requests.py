@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from uuid import UUID
+from collections.abc import Iterable, Mapping, Set
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id, number
 from seckill.consistency.rows import RESERVED, Place
 from seckill.consistency.verdicts import Found, Subject
 
@@ -34,7 +34,7 @@ def none_lost(evidence: Evidence, found: Found) -> None:
 
 def no_phantom(evidence: Evidence, found: Found) -> None:
     """I8. Whatever stands in the log was sent by somebody: acknowledged, or with an outcome he does not know."""
-    acked: dict[UUID, str] = {}
+    acked: dict[Id, str] = {}
     unknown: dict[tuple[str, int], set[str]] = defaultdict(set)
     for attempt in evidence.attempts:
         if attempt.status == 202 and attempt.request_id is not None:
@@ -90,7 +90,7 @@ def decided_once(evidence: Evidence, found: Found) -> None:
 
 
 def _published_once(evidence: Evidence, found: Found) -> None:
-    said: dict[UUID, tuple[UUID, str]] = {}
+    said: dict[Id, tuple[Id, str]] = {}
     for event in evidence.decisions_said:
         if event.decision == "UnitsReleased":
             continue
@@ -107,7 +107,7 @@ def _published_once(evidence: Evidence, found: Found) -> None:
         found.say_missing("a decision is published that nobody took", Subject(request))
 
 
-def _tie(evidence: Evidence, found: Found, dead: set[UUID]) -> None:
+def _tie(evidence: Evidence, found: Found, dead: set[Id]) -> None:
     """Control totals, as bookkeepers have them: a difference anywhere shows, whoever is to blame."""
     classes = Counter(row.decision for row in evidence.decided)
     for name in sorted(classes):
@@ -144,22 +144,20 @@ def _tie(evidence: Evidence, found: Found, dead: set[UUID]) -> None:
         found.say_missing("units do not tie: " + ", ".join(f"{name} {total}" for name, total in totals.items()))
 
 
-def _units(pairs: Iterable[tuple[UUID, int]]) -> dict[UUID, int]:
+def _units(pairs: Iterable[tuple[Id, int]]) -> dict[Id, int]:
     return dict(pairs)
 
 
-def _compare(found: Found, stages: Mapping[str, Iterable[UUID]]) -> None:
-    tied = {name: _control(requests) for name, requests in stages.items()}
+def _compare(found: Found, stages: Mapping[str, Set[Id]]) -> None:
+    first, whole = next(iter(stages.items()))
+    control = _control(whole)
+    tied = {name: control if requests == whole else _control(requests) for name, requests in stages.items()}
     if len(set(tied.values())) > 1:
         shown = ", ".join(f"{name} {count} (hash {total:012d})" for name, (count, total) in tied.items())
         found.say_missing(f"stages do not tie: {shown}")
-    name, (count, total) = next(iter(tied.items()))
-    found.facts[f"control total, {name} → {list(tied)[-1]}"] = f"{count} (hash {total:012d})"
+    count, total = control
+    found.facts[f"control total, {first} → {list(tied)[-1]}"] = f"{count} (hash {total:012d})"
 
 
-def _control(requests: Iterable[UUID]) -> tuple[int, int]:
-    count = total = 0
-    for request in requests:
-        count += 1
-        total += request.int
-    return count, total % DIGITS
+def _control(requests: Set[Id]) -> tuple[int, int]:
+    return len(requests), sum(map(number, requests)) % DIGITS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
-from uuid import UUID
 
 from seckill.consistency.counted import CountedTo
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.rows import Place
 from seckill.consistency.verdicts import Found
 
@@ -28,7 +28,7 @@ class Said(NamedTuple):
     topic: str
     place: Place
     kind: str
-    event_id: UUID
+    event_id: Id
 
 
 def statistics_tie(evidence: Evidence, found: Found) -> None:
@@ -51,7 +51,7 @@ def statistics_tie(evidence: Evidence, found: Found) -> None:
 
 def _against_the_log(evidence: Evidence, found: Found, run: str, cuts: dict[tuple[str, int], CountedTo]) -> None:
     """A dead letter may be readable to one and not to the other: so far they may differ, and no further."""
-    there: dict[tuple[str, int, str], set[UUID]] = defaultdict(set)
+    there: dict[tuple[str, int, str], set[Id]] = defaultdict(set)
     for said in _said(evidence):
         cut = cuts.get((said.topic, said.place.partition))
         if cut is not None and cut.start <= said.place.offset < cut.end:

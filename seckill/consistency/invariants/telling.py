@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from uuid import UUID
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.rows import CHANNELS, REFUSALS, RESERVED, TOLD, Sight
 from seckill.consistency.verdicts import Found, Subject
 
@@ -23,7 +23,7 @@ LATER: dict[str, frozenset[str]] = {
 """What may still come after a buyer has seen a state."""
 
 
-def truth(evidence: Evidence, request: UUID) -> str:
+def truth(evidence: Evidence, request: Id) -> str:
     """What the tables of those who decide say of a request."""
     row = evidence.decision_of.get(request)
     if row is None:
@@ -39,7 +39,7 @@ def told_the_truth(evidence: Evidence, found: Found) -> None:
     back; nobody saw another's; and what he would be shown now is the truth."""
     owners = {request: said.user_id for request, said in evidence.first_requested.items()}
     released = {hold.request_id for hold in evidence.holds if not hold.is_active}
-    sights: dict[UUID, list[Sight]] = defaultdict(list)
+    sights: dict[Id, list[Sight]] = defaultdict(list)
     for sight in evidence.sights:
         if sight.status == 200:
             sights[sight.request_id].append(sight)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import psycopg
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
+from seckill.consistency.identity import Id
 from seckill.consistency.live.residuals import Counts
 from seckill.consistency.rows import Stock
 from seckill.consistency.sources import gate, topics
@@ -105,7 +105,7 @@ class Counter:
             return None
         if any(each.free is None for each in found):
             return None
-        granted: list[dict[UUID, int]] = [each.granted for each in found]
+        granted: list[dict[Id, int]] = [each.granted for each in found]
         return sum(sum(units.values()) for units in granted)
 
     def _ends(self) -> dict[TopicPartition, int] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
-from uuid import UUID
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.rows import RESERVED, Stock
 
 MOST_STEPS = 160
@@ -172,7 +172,7 @@ def fairness(evidence: Evidence) -> list[Share]:
 def latencies(evidence: Evidence) -> list[Latency]:
     """From stage to stage, by the clocks of those who wrote it down."""
     logged = {request: said.timestamp_ms for request, said in evidence.first_requested.items()}
-    ended: dict[UUID, int] = {}
+    ended: dict[Id, int] = {}
     for sight in sorted(evidence.sights):
         if sight.status == 200 and sight.state not in ("", "QUEUED"):
             ended.setdefault(sight.request_id, sight.at_ms + sight.took_ms)

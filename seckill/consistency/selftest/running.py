@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seckill.consistency.evidence import Evidence
-from seckill.consistency.invariants.judging import judge
+from seckill.consistency.invariants.judging import INVARIANTS, judge
 from seckill.consistency.selftest import books, queues, world
 from seckill.consistency.selftest.spoiling import CORRUPTIONS, Corruption, NoMaterial
 from seckill.consistency.verdicts import EXIT_CODES, Verdict, overall
@@ -18,7 +18,7 @@ __all__ = ["CORRUPTIONS", "books", "queues", "world"]  # the latter are imported
 
 
 class Trial(NamedTuple):
-    """`found` None: this run has nothing that could be spoilt so."""
+    """`found` None: this run has nothing that could be spoilt so; NOT RUN: it declares the source off."""
 
     corruption: Corruption
     found: Verdict | None
@@ -30,9 +30,17 @@ class Trial(NamedTuple):
         """The invariant meant has flipped, and with it the whole."""
         return self.found is self.corruption.expected and self.total is not Verdict.PASS
 
+    @property
+    def is_off(self) -> bool:
+        return self.found is Verdict.NOT_RUN
+
 
 def trials(evidence: Evidence) -> Iterator[Trial]:
     for corruption in CORRUPTIONS:
+        needs = next(each.needs for each in INVARIANTS if each.name == corruption.invariant)
+        if evidence.off.intersection(needs):
+            yield Trial(corruption, Verdict.NOT_RUN, None)
+            continue
         try:
             spoilt = corruption.spoil(evidence)
         except NoMaterial:
@@ -57,7 +65,7 @@ def run(console: Console, evidence: Evidence) -> int:
     table = Table("", "corruption", "expected", "found", "and also", box=None, pad_edge=False)
     all_trials = list(trials(evidence))
     for trial in all_trials:
-        style = "green" if trial.killed else "yellow" if trial.found is None else "bold red"
+        style = "green" if trial.killed else "dim" if trial.is_off else "yellow" if trial.found is None else "bold red"
         found = "nothing to spoil" if trial.found is None else trial.found.value
         table.add_row(
             trial.corruption.invariant, trial.corruption.what, trial.corruption.expected.value,
@@ -66,8 +74,12 @@ def run(console: Console, evidence: Evidence) -> int:
     console.print(table)
     killed = sum(trial.killed for trial in all_trials)
     lacking = sum(trial.found is None for trial in all_trials)
-    slipped = len(all_trials) - killed - lacking
-    console.print(f"\n{len(all_trials)} corruptions: {killed} found, {slipped} slipped through, {lacking} not possible")
+    off = sum(trial.is_off for trial in all_trials)
+    slipped = len(all_trials) - killed - lacking - off
+    console.print(
+        f"\n{len(all_trials)} corruptions: {killed} found, {slipped} slipped through, {lacking} not possible, "
+        f"{off} of sources that are declared off"
+    )
     if slipped:
         return EXIT_CODES[Verdict.FAIL]
     return EXIT_CODES[Verdict.UNKNOWN if lacking else Verdict.PASS]

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id, identity
 from seckill.consistency.verdicts import Verdict
 
 Row = TypeVar("Row")
@@ -58,6 +59,6 @@ def instead(rows: Sequence[Row], old: Row, new: Row) -> list[Row]:
     return [*rows[:at], new, *rows[at + 1 :]]
 
 
-def stranger(number: int = 1) -> UUID:
+def stranger(number: int = 1) -> Id:
     """An identity that no run has."""
-    return uuid5(SPACE, str(number))
+    return identity(str(uuid5(SPACE, str(number))))

@@ -62,6 +62,26 @@ def delivery_stuck(evidence: Evidence) -> Evidence:
     return replace(evidence, deliveries=instead(evidence.deliveries, row, row._replace(state="due")))
 
 
+@corruption("I22", "Spark has missed a purchase request")
+def missed_by_spark(evidence: Evidence) -> Evidence:
+    row = first(evidence.counted, lambda row: row.kind == "PurchaseRequested" and row.events > 0)
+    return replace(evidence, counted=instead(evidence.counted, row, row._replace(events=row.events - 1)))
+
+
+@corruption("I22", "Spark has counted an order's money twice")
+def counted_twice(evidence: Evidence) -> Evidence:
+    row = first(evidence.counted, lambda row: row.kind == "OrderPaid" and row.amount > 0)
+    return replace(evidence, counted=instead(evidence.counted, row, row._replace(amount=2 * row.amount)))
+
+
+@corruption("I22", "no run of Spark has read the topics to their end", Verdict.UNKNOWN)
+def not_counted_to_the_end(evidence: Evidence) -> Evidence:
+    row = first(evidence.counted_to, lambda row: row.end > row.start)
+    runs = [each._replace(end=row.start) if each[1:3] == row[1:3] else each for each in evidence.counted_to]
+    kept = [each for each in evidence.counted if (each.topic, each.partition) != (row.topic, row.partition)]
+    return replace(evidence, counted_to=runs, counted=kept)
+
+
 def _with(evidence: Evidence, source: Source) -> dict[str, Source]:
     return {**evidence.sources, source.letter: source}
 

@@ -21,6 +21,7 @@ from seckill.consistency.evidence import Evidence
 from seckill.consistency.manifest import Manifest
 from seckill.consistency.rows import GroupOffset, Source
 from seckill.consistency.sources import database, files, gate, statistics, topics
+from seckill.consistency.sources.records import NotRead, Reading
 from seckill.topics import TOPICS
 
 SPARK = "analytics"
@@ -40,14 +41,34 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
     faults: dict[str, list[str]] = {letter: [] for letter in "CKRLOPNGSF"}
     counts: dict[str, dict[str, int]] = {letter: {} for letter in faults}
     fields: dict[str, Any] = {}
-    _read_crowd(manifest, fields, counts, faults)  # first of all: what was seen is true by the time the rest is read
-    taken_at_ms = time.time_ns() // 1_000_000
     ends: dict[TopicPartition, int] = {}
     try:
         ends = topics.cut(where.kafka)
     except KafkaError as fault:
         faults["K"].append(f"no broker: {fault}")
-    tell("reading Postgres and Redis")
+    reading = Reading(where.kafka, ends) if ends else None
+    try:
+        return _collect(where, manifest, ends, reading, tell, fields, counts, faults)
+    finally:
+        if reading is not None:
+            reading.give_up()
+
+
+def _collect(
+    where: Addresses,
+    manifest: Manifest,
+    ends: dict[TopicPartition, int],
+    reading: Reading | None,
+    tell: Callable[[str], None],
+    fields: dict[str, Any],
+    counts: dict[str, dict[str, int]],
+    faults: dict[str, list[str]],
+) -> Evidence:
+    """The crowd before the tables: what was seen is true by the time they are read."""
+    tell("reading what the crowd was told, and the topics")
+    _read_crowd(manifest, fields, counts, faults)
+    tell("reading Postgres and Redis, and the topics")
+    taken_at_ms = time.time_ns() // 1_000_000
     try:
         snapshot = database.read(where.database)
         taken_at_ms = snapshot.taken_at_ms
@@ -63,7 +84,8 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
         counts["R"]["gates"] = sum(each.free is not None for each in fields["gates"])
     except RedisError as fault:
         faults["R"].append(f"no Redis: {fault}")
-    _read_topics(where, ends, fields, counts, faults, tell)
+    tell("reading the topics")
+    _read_topics(where, reading, fields, counts, faults)
     _read_files(where, manifest, fields, counts, faults)
     _read_statistics(where, fields, counts, faults)
     sources = {letter: Source(letter, counts[letter], tuple(faults[letter])) for letter in faults}
@@ -80,25 +102,23 @@ def collect(where: Addresses, manifest: Manifest, patience_s: float, tell: Calla
 
 def _read_topics(
     where: Addresses,
-    ends: dict[TopicPartition, int],
+    reading: Reading | None,
     fields: dict[str, Any],
     counts: dict[str, dict[str, int]],
     faults: dict[str, list[str]],
-    tell: Callable[[str], None],
 ) -> None:
-    if not ends:
+    if reading is None:
         faults["K"].append("no topics were found")
         faults["G"].append("no topics were found")
         return
-    tell("reading the topics")
     try:
-        read = topics.read(where.kafka, ends)
+        read = reading.result()
         fields |= {name: getattr(read, name) for name in FROM_TOPICS}
         counts["K"] |= {name: len(getattr(read, name)) for name in FROM_TOPICS if name != "logs"}
         faults["K"] += read.faults
         fields["committed"] = topics.committed(where.kafka, groups())
         counts["G"]["committed"] = len(fields["committed"])
-    except KafkaError as fault:
+    except (KafkaError, NotRead) as fault:
         faults["K"].append(f"not read: {fault}")
         faults["G"].append(f"not read: {fault}")
 
@@ -113,7 +133,7 @@ def _read_crowd(
         faults["C"].append(f"no {manifest.folder.name}/manifest.json: nothing is declared")
     crowd = files.crowd([manifest.folder / name for name in manifest.logs])
     fields |= {"attempts": crowd.attempts, "sights": crowd.sights, "crowd_sales": frozenset(crowd.sales)}
-    counts["C"] = {"attempts": len(crowd.attempts), "sights": len(crowd.sights)}
+    counts["C"] = {"attempts": len(crowd.attempts), "sights": crowd.looks}
     faults["C"] += crowd.faults
 
 

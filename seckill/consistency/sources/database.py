@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from sys import intern
 from typing import Any, NamedTuple
 
 import psycopg
@@ -10,6 +11,7 @@ import psycopg
 from seckill.consistency import rows
 from seckill.consistency.rows import Place
 
+BLOCK = 20_000
 _MS = "(extract(epoch FROM {}) * 1000)::bigint"
 
 
@@ -18,12 +20,13 @@ def _ms(column: str) -> str:
 
 
 class Query(NamedTuple):
-    """`field` of the evidence, whose source is `letter`."""
+    """`field` of the evidence, whose source is `letter`; `ids`: the columns that are identities."""
 
     field: str
     letter: str
     sql: str
     row: Callable[..., Any]
+    ids: tuple[int, ...] = ()
 
 
 QUERIES = (
@@ -37,65 +40,92 @@ QUERIES = (
     Query(
         "ledger",
         "L",
-        "SELECT stock_id, version, debit, credit, units, kind, cause, request_id, " + _ms("at") + " "
+        "SELECT stock_id, version, debit, credit, units, kind, cause::text, request_id::text, " + _ms("at") + " "
         "FROM inventory_ledger ORDER BY stock_id, version",
         rows.Entry,
+        (6, 7),
     ),
     Query(
         "holds",
         "L",
-        "SELECT request_id, stock_id, sale_id, user_id, quantity, state FROM inventory_hold",
+        "SELECT request_id::text, stock_id, sale_id, user_id, quantity, state FROM inventory_hold",
         rows.Hold,
+        (0,),
     ),
     Query(
         "decided",
         "O",
-        "SELECT request_id, user_id, sale_id, sku, quantity, decision, stock_version, decided_at_ms, admitted_at_ms, "
-        "deadline_ms, partition, record_offset FROM inventory_decided",
+        "SELECT request_id::text, user_id, sale_id, sku, quantity, decision, stock_version, decided_at_ms, "
+        "admitted_at_ms, deadline_ms, partition, record_offset FROM inventory_decided",
         lambda *row: rows.Decided._make((*row[:10], Place(*row[10:]))),
+        (0,),
     ),
     Query(
         "redelivered",
         "O",
-        "SELECT request_id, partition, record_offset FROM inventory_redelivery",
+        "SELECT request_id::text, partition, record_offset FROM inventory_redelivery",
         lambda *row: rows.Redelivered(row[0], Place(*row[1:])),
+        (0,),
     ),
-    Query("settled", "O", "SELECT event_id, kind, request_id, posted FROM inventory_settled", rows.Settled),
-    Query("gate_owed", "L", "SELECT request_id FROM inventory_gate_sync", lambda request: request),
+    Query(
+        "settled",
+        "O",
+        "SELECT event_id::text, kind, request_id::text, posted FROM inventory_settled",
+        rows.Settled,
+        (0, 2),
+    ),
+    Query("gate_owed", "L", "SELECT request_id::text FROM inventory_gate_sync", lambda request: request, (0,)),
     Query(
         "orders",
         "O",
-        "SELECT id, request_id, user_id, sale_id, quantity, amount, state, "
+        "SELECT id::text, request_id::text, user_id, sale_id, quantity, amount, state, "
         f"{_ms('placed_at')}, {_ms('pay_before')} FROM orders_order",
         rows.Order,
+        (0, 1),
     ),
     Query(
         "transitions",
         "O",
-        f"SELECT order_id, before, after, event_id, {_ms('at')} FROM orders_transition ORDER BY id",
+        f"SELECT order_id::text, before, after, event_id::text, {_ms('at')} FROM orders_transition ORDER BY id",
         rows.Transition,
+        (0, 3),
     ),
-    Query("decisions_read", "O", "SELECT event_id, request_id, decision FROM orders_read_decision", rows.ReadDecision),
+    Query(
+        "decisions_read",
+        "O",
+        "SELECT event_id::text, request_id::text, decision FROM orders_read_decision",
+        rows.ReadDecision,
+        (0, 1),
+    ),
     Query(
         "payments",
         "P",
-        "SELECT id, order_id, amount, state, captured_at IS NOT NULL, refunded_at IS NOT NULL, "
+        "SELECT id::text, order_id::text, amount, state, captured_at IS NOT NULL, refunded_at IS NOT NULL, "
         f"{_ms('opened_at')} FROM orders_payment",
         rows.Payment,
+        (0, 1),
     ),
     Query(
         "orphans",
         "P",
-        "SELECT payment_id FROM orders_discrepancy WHERE state IN ('owed', 'settled')",
+        "SELECT payment_id::text FROM orders_discrepancy WHERE state IN ('owed', 'settled')",
         lambda payment: payment,
+        (0,),
     ),
     Query(
         "deliveries",
         "N",
-        f"SELECT event_id, channel, user_id, state, attempts, {_ms('done_at')} FROM notifications_delivery",
+        f"SELECT event_id::text, channel, user_id, state, attempts, {_ms('done_at')} FROM notifications_delivery",
         rows.Delivery,
+        (0,),
     ),
-    Query("outcomes", "O", "SELECT request_id, user_id, state, order_id FROM gateway_outcome", rows.Outcome),
+    Query(
+        "outcomes",
+        "O",
+        "SELECT request_id::text, user_id, state, order_id::text FROM gateway_outcome",
+        rows.Outcome,
+        (0, 3),
+    ),
     Query(
         "offsets",
         "O",
@@ -133,14 +163,25 @@ def read(url: str) -> Snapshot:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         taken_at_ms = _number(connection.execute(_NOW).fetchone())
         for query in QUERIES:
-            with connection.cursor(binary=True) as cursor:
-                found = [query.row(*row) for row in cursor.execute(query.sql)]
+            found = list(_rows(connection, query))
             fields[query.field] = found
             counts.setdefault(query.letter, {})[query.field] = len(found)
         fields["outbox"] = {row[0]: row[1] for row in connection.execute(_OUTBOX)}
         fields["claimed_again"] = _number(connection.execute(_CLAIMED).fetchone())
         mixed = [f"rows of more than one log named {row[0]}" for row in connection.execute(_LOGS)]
     return Snapshot(taken_at_ms, fields, counts, mixed)
+
+
+def _rows(connection: psycopg.Connection, query: Query) -> Iterator[Any]:
+    """A block at a time: what the server has to say may be larger than memory."""
+    with connection.cursor(f"report_{query.field}", binary=True) as cursor:
+        cursor.itersize = BLOCK
+        for row in cursor.execute(query.sql):
+            values = list(row)
+            for column in query.ids:
+                if values[column] is not None:
+                    values[column] = intern(values[column])
+            yield query.row(*values)
 
 
 def offsets(url: str) -> tuple[list[rows.GroupOffset], int]:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
+import orjson
+
+from seckill.consistency.identity import Id, identity
 from seckill.consistency.rows import Attempt, ProviderLine, Sight, SinkLine
 
+BLOCK = 4 * 1024 * 1024
 
-class Crowd(NamedTuple):
-    attempts: list[Attempt]
-    sights: list[Sight]
-    sales: set[int]
-    faults: list[str]
+
+@dataclass(slots=True)
+class Crowd:
+    """`sights` are changes: of what a buyer saw again and again, the first time and the last; `looks` counts all."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    sights: list[Sight] = field(default_factory=list)
+    looks: int = 0
+    sales: set[int] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
 
 
 def crowd(paths: list[Path]) -> Crowd:
     """All logs of all workers."""
-    found = Crowd([], [], set(), [])
+    found = Crowd()
     for path in paths:
         try:
             _read_crowd(path, found)
@@ -31,39 +39,70 @@ def crowd(paths: list[Path]) -> Crowd:
 
 
 def _read_crowd(path: Path, found: Crowd) -> None:
-    content = path.read_bytes()
-    lines = content.splitlines(keepends=True)
-    if not lines:
+    """Line by line: a log may be larger than memory."""
+    count, last, is_whole, total = 0, b"", True, hashlib.sha256()
+    memory = _Memory(found.sights)
+    with path.open("rb") as file:
+        while block := file.readlines(BLOCK):
+            total.update(last)
+            last = block.pop()
+            total.update(b"".join(block))
+            count += len(block) + 1
+            is_whole = last.endswith(b"\n")
+            for line in [*block, last] if is_whole else block:
+                _note(orjson.loads(line), found, memory)
+    if not count:
         found.faults.append(f"{path.name}: empty")
         return
-    last = json.loads(lines[-1]) if lines[-1].endswith(b"\n") else {}
-    if last.get("what") != "end":
+    said = orjson.loads(last) if is_whole else {}
+    if said.get("what") != "end":
         found.faults.append(f"{path.name}: cut off, it has no closing line")
-    elif last["count"] != len(lines) - 1 or last["sha256"] != hashlib.sha256(b"".join(lines[:-1])).hexdigest():
+    elif said["count"] != count - 1 or said["sha256"] != total.hexdigest():
         found.faults.append(f"{path.name}: its closing count or checksum is not that of its lines")
-    for line in lines if line_is_whole(lines) else lines[:-1]:
-        said = json.loads(line)
-        match said["what"]:
-            case "begin":
-                found.sales.add(said["sale"])
-            case "purchase":
-                found.attempts.append(
-                    Attempt(
-                        said["at_ms"], said["took_ms"], said["user"], said["key"], said["sale"], said["quantity"],
-                        said["status"], _uuid(said.get("request_id")), said.get("partition"), said.get("offset"),
-                    )
-                )  # fmt: skip
-            case "poll":
-                found.sights.append(
-                    Sight(
-                        said["at_ms"], said["took_ms"], said["user"], UUID(said["request_id"]), said["status"],
-                        said.get("state", ""), bool(said.get("may_buy_again", False)),
-                    )
-                )  # fmt: skip
 
 
-def line_is_whole(lines: list[bytes]) -> bool:
-    return lines[-1].endswith(b"\n")
+def _note(said: dict[str, Any], found: Crowd, memory: _Memory) -> None:
+    match said["what"]:
+        case "begin":
+            found.sales.add(said["sale"])
+        case "purchase":
+            request = said.get("request_id")
+            found.attempts.append(
+                Attempt(
+                    said["at_ms"], said["took_ms"], said["user"], said["key"], said["sale"], said["quantity"],
+                    said["status"], None if request is None else identity(request), said.get("partition"),
+                    said.get("offset"),
+                )
+            )  # fmt: skip
+        case "poll":
+            found.looks += 1
+            memory.add(
+                Sight(
+                    said["at_ms"], said["took_ms"], said["user"], identity(said["request_id"]), said["status"],
+                    said.get("state", ""), bool(said.get("may_buy_again", False)),
+                )
+            )  # fmt: skip
+
+
+class _Memory:
+    """Sights of one log. While a buyer sees the same, only the first and the last of them are kept: whatever anybody
+    else was shown in between lies between these two, so that nothing which could be found is lost."""
+
+    def __init__(self, sights: list[Sight]) -> None:
+        self._sights = sights
+        self._last: dict[Id, int] = {}  # where the last one of a request lies
+        self._closed: set[int] = set()  # of these, those which are not the first of what they saw
+
+    def add(self, sight: Sight) -> None:
+        at = self._last.get(sight.request_id)
+        is_same = at is not None and self._sights[at][2:] == sight[2:]
+        if is_same and at in self._closed:
+            self._sights[at] = sight
+            return
+        self._last[sight.request_id] = len(self._sights)
+        if is_same:
+            self._closed.add(len(self._sights))
+        self._sights.append(sight)
 
 
 def provider(path: Path) -> tuple[list[ProviderLine], list[str]]:
@@ -72,7 +111,7 @@ def provider(path: Path) -> tuple[list[ProviderLine], list[str]]:
     for said in lines:
         try:
             if said["what"] in ("opened", "captured", "voided", "refunded"):
-                found.append(ProviderLine(said["at_ms"], said["what"], UUID(said["payment"]), int(said["amount"])))
+                found.append(ProviderLine(said["at_ms"], said["what"], identity(said["payment"]), int(said["amount"])))
         except (ValueError, KeyError, TypeError) as error:
             faults.append(f"{path.name}: {error!r}")
     return found, faults
@@ -87,7 +126,7 @@ def sink(path: Path) -> tuple[list[SinkLine], list[str]]:
                 event, _, channel = said["key"].partition(":")
                 trace_id = said.get("traceparent", "")[3:35]
                 user = said.get("user", "")
-                found.append(SinkLine(said["at_ms"], said["what"], UUID(event), channel, user, trace_id))
+                found.append(SinkLine(said["at_ms"], said["what"], identity(event), channel, user, trace_id))
         except (ValueError, KeyError, TypeError) as error:
             faults.append(f"{path.name}: {error!r}")
     return found, faults
@@ -107,10 +146,6 @@ def _lines(path: Path) -> tuple[Iterator[dict[str, Any]], list[str]]:
     whole = [line for line in lines if line.endswith(b"\n")]
     faults = [f"{path.name}: the last line is cut off"] if len(whole) < len(lines) else []
     try:
-        return iter([json.loads(line) for line in whole]), faults
+        return iter([orjson.loads(line) for line in whole]), faults
     except ValueError as error:
         return iter(()), [*faults, f"{path.name}: {error}"]
-
-
-def _uuid(text: str | None) -> UUID | None:
-    return None if text is None else UUID(text)

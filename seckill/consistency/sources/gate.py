@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from redis import Redis
 
+from seckill.consistency.identity import identity
 from seckill.consistency.rows import Gate, Stock
 
 # KEYS: free, granted, free, granted, …
@@ -31,6 +30,6 @@ def read(url: str, stocks: list[Stock]) -> list[Gate]:
         client.close()
     gates = []
     for stock, (free, granted) in zip(stocks, answers, strict=True):
-        units = dict(zip(map(UUID, granted[::2]), map(int, granted[1::2]), strict=True))
+        units = dict(zip(map(identity, granted[::2]), map(int, granted[1::2]), strict=True))
         gates.append(Gate(stock.id, None if free is None else int(free), units))
     return gates

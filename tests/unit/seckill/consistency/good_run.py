@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid5
 
 from seckill.consistency import rows
+from seckill.consistency.counted import Counted, CountedTo
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id, identity
 from seckill.consistency.rows import CHANNELS, REFUSALS, Place, Source
 
 SPACE = UUID("600d0000-0000-4000-8000-000000000000")
@@ -20,8 +23,8 @@ READERS = {
 }
 
 
-def name(*parts: object) -> UUID:
-    return uuid5(SPACE, " ".join(map(str, parts)))
+def name(*parts: object) -> Id:
+    return identity(str(uuid5(SPACE, " ".join(map(str, parts)))))
 
 
 @dataclass
@@ -48,7 +51,7 @@ class Run:
         self.ends[topic] += 1
         return Place(0, self.ends[topic] - 1)
 
-    def asks(self, user: str, key: str = "first") -> UUID:
+    def asks(self, user: str, key: str = "first") -> Id:
         """Sent, acknowledged, in the log."""
         request = name(user, key)
         place, at_ms = self._append(REQUESTS), self._tick()
@@ -56,7 +59,7 @@ class Run:
         self.evidence.requested.append(rows.Requested(place, at_ms, request, user, SALE, SKU, 1, at_ms, at_ms + 60_000))
         return request
 
-    def decide(self, request: UUID, decision: str) -> None:
+    def decide(self, request: Id, decision: str) -> None:
         said = next(said for said in self.evidence.requested if said.request_id == request)
         at_ms = self._tick()
         if decision == "RESERVED":
@@ -76,14 +79,14 @@ class Run:
         elif decision in REFUSALS:
             self._show(request, said.user_id, decision)
 
-    def again(self, request: UUID) -> None:
+    def again(self, request: Id) -> None:
         """The same request once more, under its key."""
         said = next(said for said in self.evidence.requested if said.request_id == request)
         place = self._append(REQUESTS)
         self.evidence.requested.append(said._replace(place=place, timestamp_ms=self._tick()))
         self.evidence.redelivered.append(rows.Redelivered(request, place))
 
-    def pays(self, request: UUID) -> None:
+    def pays(self, request: Id) -> None:
         order = self.evidence.order_of[request]
         payment = name("payment", request)
         self.evidence.payments.append(rows.Payment(payment, order.id, PRICE, "captured", True, False, self._tick()))
@@ -95,7 +98,7 @@ class Run:
         self._settle(event, "OrderPaid", request)
         self._show(request, order.user_id, "PAID")
 
-    def cancels(self, request: UUID) -> None:
+    def cancels(self, request: Id) -> None:
         order = self.evidence.order_of[request]
         event = self._move(request, "CANCELLED", "OrderCancelled")
         self._post("release", "reserved", "available", event, request)
@@ -104,13 +107,13 @@ class Run:
         self._say_decision(name("released", request), request, order.user_id, "UnitsReleased")
         self._show(request, order.user_id, "CANCELLED")
 
-    def sees(self, request: UUID, state: str) -> None:
+    def sees(self, request: Id, state: str) -> None:
         user = next(said.user_id for said in self.evidence.requested if said.request_id == request)
         self.evidence.sights.append(rows.Sight(self._tick(), 1, user, request, 200, state, False))
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────────
 
-    def _place(self, request: UUID, user: str) -> None:
+    def _place(self, request: Id, user: str) -> None:
         order, at_ms = name("order", request), self._tick()
         made = rows.Order(order, request, user, SALE, 1, PRICE, "PENDING_PAYMENT", at_ms, TAKEN_MS + 60_000)
         self.evidence.orders.append(made)
@@ -119,14 +122,14 @@ class Run:
         self._settle(name("PENDING_PAYMENT", request), "OrderPlaced", request)
         self._show(request, user, "AWAITING_PAYMENT")
 
-    def _move(self, request: UUID, state: str, event: str) -> UUID:
+    def _move(self, request: Id, state: str, event: str) -> Id:
         order = self.evidence.order_of[request]
         moved = order._replace(state=state)
         self.evidence.orders[self.evidence.orders.index(order)] = moved
         self.evidence.__dict__.pop("order_of", None)
         return self._announce(moved, "PENDING_PAYMENT", state, event)
 
-    def _announce(self, order: rows.Order, before: str, after: str, event: str) -> UUID:
+    def _announce(self, order: rows.Order, before: str, after: str, event: str) -> Id:
         event_id = name(after, order.request_id)
         self.evidence.transitions.append(rows.Transition(order.id, before, after, event_id, self._tick()))
         self.evidence.orders_said.append(
@@ -139,25 +142,25 @@ class Run:
             self.evidence.sink.append(rows.SinkLine(self._tick(), "effect", event_id, channel, order.user_id))
         return event_id
 
-    def _say_decision(self, event: UUID, request: UUID, user: str, decision: str) -> None:
+    def _say_decision(self, event: Id, request: Id, user: str, decision: str) -> None:
         said = rows.DecisionSaid(self._append(DECISIONS), self._tick(), event, request, user, decision, 1)
         self.evidence.decisions_said.append(said)
 
-    def _post(self, kind: str, debit: str, credit: str, cause: UUID, request: UUID) -> None:
+    def _post(self, kind: str, debit: str, credit: str, cause: Id, request: Id) -> None:
         self.version += 1
         setattr(self, debit, getattr(self, debit) - 1)
         setattr(self, credit, getattr(self, credit) + 1)
         entry = rows.Entry(STOCK, self.version, debit, credit, 1, kind, cause, request, self._tick())
         self.evidence.ledger.append(entry)
 
-    def _settle(self, event: UUID, kind: str, request: UUID) -> None:
+    def _settle(self, event: Id, kind: str, request: Id) -> None:
         self.evidence.settled.append(rows.Settled(event, kind, request, kind != "OrderPlaced"))
 
-    def _end_hold(self, request: UUID, state: str) -> None:
+    def _end_hold(self, request: Id, state: str) -> None:
         held = next(hold for hold in self.evidence.holds if hold.request_id == request)
         self.evidence.holds[self.evidence.holds.index(held)] = held._replace(state=state)
 
-    def _show(self, request: UUID, user: str, state: str) -> None:
+    def _show(self, request: Id, user: str, state: str) -> None:
         others = [outcome for outcome in self.evidence.outcomes if outcome.request_id != request]
         self.evidence.outcomes[:] = [*others, rows.Outcome(request, user, state, None)]
 
@@ -199,3 +202,21 @@ def good_run() -> Evidence:
     for request, state in ((anna, "PAID"), (carl, "CANCELLED"), (dora, "SOLD_OUT"), (second, "DUPLICATE")):
         run.sees(request, state)
     return run.end()
+
+
+def counted(evidence: Evidence, run: str = "replay") -> Evidence:
+    """The same run with the tables that Spark would make of its topics."""
+    ids: dict[tuple[str, int, str], set[Id]] = defaultdict(set)
+    for said in evidence.requested:
+        ids["purchase.requests", said.place.partition, "PurchaseRequested"].add(said.request_id)
+    for decision in evidence.decisions_said:
+        ids["inventory.decisions", decision.place.partition, decision.decision].add(decision.event_id)
+    for change in evidence.orders_said:
+        ids["order.events", change.place.partition, change.event].add(change.event_id)
+    totals = [
+        Counted(run, *key, len(found), len(found), PRICE * len(found) if key[2] == "OrderPaid" else 0)
+        for key, found in ids.items()
+    ]
+    cuts = [CountedTo(run, log.topic, log.partition, log.start, log.cut, log.records) for log in evidence.logs]
+    sources = evidence.sources | {"S": Source("S", {"counted": len(totals), "counted_to": len(cuts)})}
+    return replace(evidence, sources=sources, off=frozenset(), counted=totals, counted_to=cuts)

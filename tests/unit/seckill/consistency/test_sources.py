@@ -14,6 +14,8 @@ from seckill.consistency import manifest
 from seckill.consistency.manifest import BadManifest
 from seckill.consistency.sources import files
 
+REQUEST = uuid4()
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
@@ -70,6 +72,37 @@ def test_a_line_taken_out_is_missed(log: Path) -> None:
     assert files.crowd([log]).faults
 
 
+def looked(path: Path, *states: str, users: str = "") -> files.Crowd:
+    """The log of buyers who look at one request again and again."""
+    written = ClientLog(path, url="http://x", sale=7, buyers=1, seed=1)
+    for second, state in enumerate(states):
+        user = users[second] if users else "a"
+        written.write("poll", 1000 * second, took_ms=1, user=user, request_id=str(REQUEST), status=200, state=state)
+    written.close()
+    return files.crowd([path])
+
+
+def test_of_what_a_buyer_sees_again_and_again_the_first_and_the_last_sight_are_kept(tmp_path: Path) -> None:
+    found = looked(tmp_path / "log", *["QUEUED"] * 50, *["SOLD_OUT"] * 3, "QUEUED")
+    assert found.faults == []
+    assert found.looks == 54
+    assert [(sight.state, sight.at_ms) for sight in found.sights] == [
+        ("QUEUED", 0), ("QUEUED", 49_000), ("SOLD_OUT", 50_000), ("SOLD_OUT", 52_000), ("QUEUED", 53_000),
+    ]  # fmt: skip
+
+
+def test_what_another_one_sees_of_a_request_is_never_taken_for_the_same(tmp_path: Path) -> None:
+    found = looked(tmp_path / "log", *["QUEUED"] * 5, users="aabaa")
+    assert [sight.user_id for sight in found.sights] == ["a", "a", "b", "a", "a"]
+
+
+def test_a_log_of_many_blocks_is_summed_up_as_a_whole(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK", 1)
+    assert files.crowd([log]).faults == []
+    log.write_bytes(log.read_bytes().replace(b'"QUEUED"', b'"queued"'))
+    assert files.crowd([log]).faults == ["rush.jsonl: its closing count or checksum is not that of its lines"]
+
+
 def test_a_log_that_is_empty_or_gone_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     faults = files.crowd([tmp_path / "empty.jsonl", tmp_path / "gone.jsonl"]).faults
@@ -90,9 +123,9 @@ def test_the_outside_worlds_logs_are_read_as_it_writes_them(tmp_path: Path) -> N
     for log in logs:
         log._file.close()
     lines, faults = files.provider(tmp_path / "provider.jsonl")
-    assert [(line.what, line.payment_id, line.amount) for line in lines] == [("captured", payment, 100)]
+    assert [(line.what, line.payment_id, line.amount) for line in lines] == [("captured", str(payment), 100)]
     told, more = files.sink(tmp_path / "sinks.jsonl")
-    assert [tuple(line)[1:] for line in told] == [("effect", event, "sms", "anna", 32 * "a")]
+    assert [tuple(line)[1:] for line in told] == [("effect", str(event), "sms", "anna", 32 * "a")]
     assert faults == more == []
 
 

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
-from seckill.consistency.counted import Counted, CountedTo
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import identity
 from seckill.consistency.invariants.judging import INVARIANTS, judge_one
 from seckill.consistency.rows import Source
 from seckill.consistency.verdicts import Judged, Verdict
-from tests.unit.seckill.consistency.good_run import PRICE, good_run
+from tests.unit.seckill.consistency.good_run import counted, good_run
 
 I22 = next(each for each in INVARIANTS if each.name == "I22")
-
-
-def counted(evidence: Evidence, run: str = "replay") -> Evidence:
-    """The same run with the tables that Spark would make of its topics."""
-    ids: dict[tuple[str, int, str], set[UUID]] = defaultdict(set)
-    for said in evidence.requested:
-        ids["purchase.requests", said.place.partition, "PurchaseRequested"].add(said.request_id)
-    for decision in evidence.decisions_said:
-        ids["inventory.decisions", decision.place.partition, decision.decision].add(decision.event_id)
-    for change in evidence.orders_said:
-        ids["order.events", change.place.partition, change.event].add(change.event_id)
-    rows = [
-        Counted(run, *key, len(found), len(found), PRICE * len(found) if key[2] == "OrderPaid" else 0)
-        for key, found in ids.items()
-    ]
-    cuts = [CountedTo(run, log.topic, log.partition, log.start, log.cut, log.records) for log in evidence.logs]
-    sources = evidence.sources | {"S": Source("S", {"counted": len(rows), "counted_to": len(cuts)})}
-    return replace(evidence, sources=sources, off=frozenset(), counted=rows, counted_to=cuts)
 
 
 def judged(evidence: Evidence) -> Judged:
@@ -70,7 +51,7 @@ def test_money_that_was_never_paid_is_found(run: Evidence) -> None:
 
 def test_a_decision_that_only_the_database_has_is_found(run: Evidence) -> None:
     first = run.decided[0]
-    more = first._replace(request_id=UUID(int=1), place=first.place._replace(offset=10_000))
+    more = first._replace(request_id=identity(str(UUID(int=1))), place=first.place._replace(offset=10_000))
     assert judged(replace(run, decided=[*run.decided, more])).verdict is Verdict.FAIL
 
 

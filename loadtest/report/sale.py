@@ -1,0 +1,187 @@
+"""Pure: a sale of any size in which all is well, as every store would tell of it. One seed: the number of requests.
+
+Of a hundred requests one gets a unit. Holders pay, each fifth cancels; each second asks again, in vain; each
+thousandth request stands in its topic twice. Buyers look until they know. All ids follow from numbers, so that what a
+store has to hold can be written without remembering what others hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PARTITIONS, PURCHASE_REQUESTS
+
+SALE: Final = 1
+STOCK: Final = 1
+SKU: Final = "phone"
+PRICE: Final = 9900
+ONE_UNIT_FOR: Final = 100
+CANCELS: Final = 5
+TWICE: Final = 1000
+LIFE_MS: Final = 600_000
+CHANNELS: Final = ("sms", "email", "push")
+
+
+class Record(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+
+
+class Asked(NamedTuple):
+    """One request, and where it stands."""
+
+    number: int
+    user: int
+    partition: int
+    offset: int
+    again: int | None  # the offset at which it stands once more
+    decision: str
+
+
+def name(kind: int, number: int) -> str:
+    """An identity: of a request (1), a decision (2), an order (3), a payment (4), an order event (5…9)."""
+    return f"{number * 2654435761 % 2**32:08x}-{kind:04x}-8000-8000-{number:012x}"
+
+
+REQUEST, DECISION, ORDER, PAYMENT, PLACED, ENDED, RELEASED, DECLARED = range(1, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    requests: int
+    began_ms: int
+
+    @property
+    def units(self) -> int:
+        return max(1, self.requests // ONE_UNIT_FOR)
+
+    def asked(self) -> Iterator[Asked]:
+        """In the order of each partition."""
+        ends = [0] * PARTITIONS
+        units = self.units
+        for number in range(self.requests):
+            second = units <= number < 2 * units and number % 2 == 0
+            user = number - units if second else number
+            partition = user % PARTITIONS
+            offset = ends[partition]
+            again = offset + 1 if number % TWICE == TWICE - 1 else None
+            ends[partition] += 1 if again is None else 2
+            decision = "RESERVED" if number < units else "DUPLICATE" if second else "SOLD_OUT"
+            if second and self.cancels(user):
+                decision = "SOLD_OUT"  # its first one is released by and by; nothing is left yet
+            yield Asked(number, user, partition, offset, again, decision)
+
+    def cancels(self, number: int) -> bool:
+        return number % CANCELS == CANCELS - 1
+
+    def at_ms(self, number: int) -> int:
+        """One a tenth of a millisecond."""
+        return self.began_ms + number // 10
+
+    def stock_version(self, number: int) -> int:
+        """Of the decision: holders one after the other, everybody else when nothing is left."""
+        return min(number, self.units - 1) + 2
+
+    @property
+    def cancelled(self) -> int:
+        return self.units // CANCELS
+
+    def holders(self) -> Iterator[str]:
+        """Their requests."""
+        return (name(REQUEST, n) for n in range(self.units) if not self.cancels(n))
+
+    # ── topics ───────────────────────────────────────────────────────────────────────────────────
+
+    def records(self) -> Iterator[Record]:
+        for asked in self.asked():
+            user, request = f"buyer-{asked.user}", name(REQUEST, asked.number)
+            at_ms = self.at_ms(asked.number)
+            head = f'"request_id":"{request}","user_id":"{user}","sale_id":{SALE},"sku":"{SKU}","quantity":1'
+            body = f'{head},"admitted_at_ms":{at_ms},"deadline_ms":{at_ms + LIFE_MS}'
+            said = _message(request, "PurchaseRequested", 1, body)
+            requested = Record(PURCHASE_REQUESTS.name, asked.partition, user.encode(), said)
+            yield requested
+            if asked.again is not None:
+                yield requested
+            origin = f'"cause":"{request}","origin":["{PURCHASE_REQUESTS.name}",{asked.partition},{asked.offset}]'
+            body = (
+                f'{head},"unit_price":{PRICE},"decision":"{asked.decision}",'
+                f'"stock_version":{self.stock_version(asked.number)},"decided_at_ms":{at_ms + 5}'
+            )
+            said = _message(name(DECISION, asked.number), "PurchaseDecided", 1, body, origin)
+            yield Record(INVENTORY_DECISIONS.name, asked.partition, user.encode(), said)
+            if asked.decision == "RESERVED":
+                yield from self._records_of_order(asked, head, origin)
+
+    def _records_of_order(self, asked: Asked, head: str, origin: str) -> Iterator[Record]:
+        user, at_ms = f"buyer-{asked.user}".encode(), self.at_ms(asked.number)
+        head = f'{head},"order_id":"{name(ORDER, asked.number)}","amount":{PRICE},"returned_units":0'
+        ended = "OrderCancelled" if self.cancels(asked.number) else "OrderPaid"
+        for kind, event, after_ms in ((PLACED, "OrderPlaced", 10), (ENDED, ended, 2000)):
+            body = f'{head},"at_ms":{at_ms + after_ms},"pay_before_ms":{at_ms + 10 + LIFE_MS}'
+            said = _message(name(kind, asked.number), event, 2, body, origin)
+            yield Record(ORDER_EVENTS.name, asked.partition, user, said)
+        if self.cancels(asked.number):
+            request = name(REQUEST, asked.number)
+            body = (
+                f'"request_id":"{request}","user_id":"{user.decode()}","sale_id":{SALE},"sku":"{SKU}","quantity":1,'
+                f'"reason":"OrderCancelled","stock_version":{self.ended_version(asked.number)}'
+            )
+            said = _message(name(RELEASED, asked.number), "UnitsReleased", 1, body, origin)
+            yield Record(INVENTORY_DECISIONS.name, asked.partition, user, said)
+
+    def state(self, asked: Asked) -> str:
+        """What is true of it now."""
+        if asked.decision != "RESERVED":
+            return asked.decision
+        return "CANCELLED" if self.cancels(asked.number) else "PAID"
+
+    def events(self, number: int) -> tuple[tuple[int, str], tuple[int, str]]:
+        return (PLACED, "OrderPlaced"), (ENDED, "OrderCancelled" if self.cancels(number) else "OrderPaid")
+
+    def ended_version(self, number: int) -> int:
+        return 2 + self.units + number
+
+    # ── the outside world ────────────────────────────────────────────────────────────────────────
+
+    def provider(self) -> Iterator[str]:
+        for n in range(self.units):
+            if not self.cancels(n):
+                for what, after_ms in (("opened", 1000), ("captured", 1500)):
+                    line = {"at_ms": self.at_ms(n) + after_ms, "what": what, "payment": name(PAYMENT, n)}
+                    yield json.dumps(line | {"amount": PRICE})
+
+    def sinks(self) -> Iterator[str]:
+        for n in range(self.units):
+            for kind, event in self.events(n):
+                for channel in CHANNELS:
+                    line = {"at_ms": self.at_ms(n) + 3000, "what": "effect", "channel": channel, "text": event}
+                    yield json.dumps(line | {"key": f"{name(kind, n)}:{channel}", "user": f"buyer-{n}"})
+
+    def crowd(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        """What a buyer was told: accepted, in the queue, then what became of it."""
+        for each in self.asked():
+            user, request, at_ms = f"buyer-{each.user}", name(REQUEST, each.number), self.at_ms(each.number)
+            second = each.number != each.user
+            began_ms = max(at_ms, self.at_ms(each.user) + 100) if second else at_ms
+            yield "purchase", began_ms, {
+                "took_ms": 4, "user": user, "key": "second" if second else "first", "sale": SALE, "quantity": 1,
+                "status": 202, "request_id": request, "partition": each.partition, "offset": each.offset,
+            }  # fmt: skip
+            states = ["QUEUED", self.state(each)]
+            if each.decision == "RESERVED":
+                states.insert(1, "AWAITING_PAYMENT")
+            for number, state in enumerate(states):
+                yield "poll", began_ms + 1000 * (number + 1), {
+                    "took_ms": 2, "user": user, "request_id": request, "status": 200, "state": state,
+                }  # fmt: skip
+
+
+def _message(event_id: str, kind: str, version: int, body: str, more: str = "") -> bytes:
+    tail = f",{more}" if more else ""
+    return f'{{"event_id":"{event_id}","type":"{kind}","version":{version},"body":{{{body}}}{tail}}}'.encode()

@@ -1,0 +1,150 @@
+"""Pure: what Postgres holds of a story: every table that the report reads, as columns and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from loadtest.report.sale import (
+    CHANNELS,
+    DECISION,
+    DECLARED,
+    ENDED,
+    LIFE_MS,
+    ORDER,
+    PAYMENT,
+    PLACED,
+    PRICE,
+    REQUEST,
+    SALE,
+    SKU,
+    STOCK,
+    Story,
+    name,
+)
+from seckill.topics import PURCHASE_REQUESTS
+
+
+def tables(story: Story) -> Iterator[tuple[str, tuple[str, ...], Iterator[tuple[Any, ...]]]]:
+    """Table, columns, rows."""
+    orders = ("inventory_ledger", "inventory_hold", "orders_order", "orders_transition", "orders_payment")
+    yield (
+        "inventory_sale",
+        ("id", "name", "state", "opens_at_ms", "closes_at_ms"),
+        iter([(SALE, "Gong", "open", story.began_ms - 60_000, story.at_ms(story.requests) + 3_600_000)]),
+    )
+    yield "inventory_stock", (
+        "id", "sale_id", "sku", "unit_price", "cap", "declared", "available", "reserved", "sold", "version",
+        "gate_epoch", "gate_owed",
+    ), iter([(
+        STOCK, SALE, SKU, PRICE, 1, story.units, story.cancelled, 0, story.units - story.cancelled,
+        1 + 2 * story.units, 1, False,
+    )])  # fmt: skip
+    yield orders[0], (
+        "stock_id", "version", "debit", "credit", "units", "kind", "cause", "request_id", "at",
+    ), _ledger(story)  # fmt: skip
+    yield (
+        orders[1],
+        ("request_id", "stock_id", "sale_id", "user_id", "quantity", "state", "origin"),
+        (
+            (name(REQUEST, n), STOCK, SALE, f"buyer-{n}", 1, "released" if story.cancels(n) else "sold", "[]")
+            for n in range(story.units)
+        ),
+    )
+    yield "inventory_decided", (
+        "request_id", "user_id", "sale_id", "sku", "quantity", "decision", "stock_version", "decided_at_ms",
+        "admitted_at_ms", "deadline_ms", "cluster_id", "topic_id", "partition", "record_offset",
+    ), (
+        (
+            name(REQUEST, each.number), f"buyer-{each.user}", SALE, SKU, 1, each.decision,
+            story.stock_version(each.number), story.at_ms(each.number) + 5, story.at_ms(each.number),
+            story.at_ms(each.number) + LIFE_MS, "bench", PURCHASE_REQUESTS.name, each.partition, each.offset,
+        )
+        for each in story.asked()
+    )  # fmt: skip
+    yield (
+        "inventory_redelivery",
+        ("request_id", "cluster_id", "topic_id", "partition", "record_offset"),
+        (
+            (name(REQUEST, each.number), "bench", PURCHASE_REQUESTS.name, each.partition, each.again)
+            for each in story.asked()
+            if each.again is not None
+        ),
+    )
+    yield (
+        "inventory_settled",
+        ("event_id", "kind", "request_id", "posted"),
+        (
+            (name(kind, n), event, name(REQUEST, n), kind == ENDED)
+            for n in range(story.units)
+            for kind, event in story.events(n)
+        ),
+    )
+    yield orders[2], (
+        "id", "request_id", "user_id", "sale_id", "sku", "quantity", "amount", "state", "placed_at", "pay_before",
+        "cause",
+    ), (
+        (
+            name(ORDER, n), name(REQUEST, n), f"buyer-{n}", SALE, SKU, 1, PRICE,
+            "CANCELLED" if story.cancels(n) else "PAID", _time(story.at_ms(n) + 10),
+            _time(story.at_ms(n) + 10 + LIFE_MS), name(DECISION, n),
+        )
+        for n in range(story.units)
+    )  # fmt: skip
+    yield orders[3], ("order_id", "before", "after", "event_id", "at"), _transitions(story)
+    yield (
+        "orders_read_decision",
+        ("event_id", "request_id", "decision"),
+        ((name(DECISION, each.number), name(REQUEST, each.number), each.decision) for each in story.asked()),
+    )
+    yield orders[4], (
+        "id", "order_id", "amount", "state", "provider_reference", "opened_at", "captured_at", "matched",
+    ), (
+        (
+            name(PAYMENT, n), name(ORDER, n), PRICE, "captured", "", _time(story.at_ms(n) + 1000),
+            _time(story.at_ms(n) + 1500), True,
+        )
+        for n in range(story.units)
+        if not story.cancels(n)
+    )  # fmt: skip
+    yield "notifications_delivery", (
+        "event_id", "channel", "user_id", "text", "state", "attempts", "due_at", "done_at", "last_fault",
+    ), (
+        (name(kind, n), channel, f"buyer-{n}", event, "done", 1, _time(story.at_ms(n)), _time(story.at_ms(n)), "")
+        for n in range(story.units)
+        for kind, event in story.events(n)
+        for channel in CHANNELS
+    )  # fmt: skip
+    yield "gateway_outcome", (
+        "request_id", "user_id", "sale_id", "state", "rank", "order_id", "may_buy_again", "updated_at",
+    ), (
+        (
+            name(REQUEST, each.number), f"buyer-{each.user}", SALE, story.state(each), 9,
+            name(ORDER, each.number) if each.decision == "RESERVED" else None, False, _time(story.began_ms),
+        )
+        for each in story.asked()
+    )  # fmt: skip
+
+
+def _ledger(story: Story) -> Iterator[tuple[Any, ...]]:
+    began = _time(story.began_ms)
+    yield STOCK, 1, "supply", "available", story.units, "declare", name(DECLARED, 0), None, began
+    for n in range(story.units):
+        request, at = name(REQUEST, n), _time(story.at_ms(n) + 5)
+        yield STOCK, 2 + n, "available", "reserved", 1, "reserve", request, request, at
+        credit, kind = ("available", "release") if story.cancels(n) else ("sold", "sell")
+        at = _time(story.at_ms(n) + 2000)
+        yield STOCK, story.ended_version(n), "reserved", credit, 1, kind, name(ENDED, n), request, at
+
+
+def _transitions(story: Story) -> Iterator[tuple[Any, ...]]:
+    for n in range(story.units):
+        after = "CANCELLED" if story.cancels(n) else "PAID"
+        yield name(ORDER, n), "", "PENDING_PAYMENT", name(PLACED, n), _time(story.at_ms(n) + 10)
+        yield name(ORDER, n), "PENDING_PAYMENT", after, name(ENDED, n), _time(story.at_ms(n) + 2000)
+
+
+def _time(at_ms: int) -> str:
+    """As Postgres reads it, without a time zone's arithmetic a million times."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
