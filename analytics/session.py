@@ -65,9 +65,13 @@ def settings(master: str, folder: Path, more: Mapping[str, str] | None = None) -
     return chosen | dict(more or {})
 
 
+def has_java() -> bool:
+    return bool(shutil.which("java") or os.environ.get("JAVA_HOME"))
+
+
 def start(master: str, folder: Path, more: Mapping[str, str] | None = None) -> SparkSession:
     """The session; `StatsFault` where there is no Java, or it does not start."""
-    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+    if not has_java():
         raise StatsFault(f"Spark needs Java {LEAST_JAVA} or newer (Debian: apt-get install default-jre-headless)")
     folder = folder.absolute()
     (folder / "scratch").mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from rich.table import Table
 from loadtest.peers.designs import DESIGNS
 from loadtest.peers.measuring import OF_THE_LOG, Measured, measure
 from seckill.demo.stage import DemoFault
+from seckill.stack.control import StackFault
 
 WIDE = 160
 """Of a file: nobody's window."""
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         DESIGNS[name], folder / f"{name}-{turn + 1}", chosen.units, chosen.buyers, chosen.over,
                         fault=not chosen.no_fault,
                     )  # fmt: skip
-                except DemoFault as fault:
+                except (DemoFault, StackFault) as fault:
                     failed.append(name)
                     console.print(f"[red]{name}:[/] {fault}", highlight=False)
                     continue

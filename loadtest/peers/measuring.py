@@ -51,13 +51,13 @@ def measure(design: Design, folder: Path, units: int, buyers: int, over_s: float
     """A stack of its own, used once."""
     stage = Stage(folder, {} if design.decide is None else {"inventory": 0, "gateway": 0}, PAYMENT_TTL_S)
     try:
-        stage.up()
+        stage.start()
         front = Front(stage, design)
         front.start()
         sale = stage.create_sale(units, OPENS_IN_S)
         log = stage.evidence / "rush.jsonl"
         crowd = stage.spawn(
-            "crowd", "loadtest.rush", "--url", stage.url, "--sale", str(sale), "--buyers", str(buyers),
+            "crowd", "loadtest.rush", "--url", stage.gateway, "--sale", str(sale), "--buyers", str(buyers),
             "--log", str(log), "--over", str(over_s), "--patience", str(OPENS_IN_S + over_s + PATIENCE_S),
             "--greedy", "0.3", "--connections", "128",
         )  # fmt: skip
@@ -88,7 +88,7 @@ class Front:
         self._start_http()
         if self._design.later:
             self._start_worker()
-        is_missing = ready.http(f"{self._stage.url}/readyz")
+        is_missing = ready.http(f"{self._stage.gateway}/readyz")
         deadline = time.monotonic() + START_S
         while (missing := is_missing()) is not None:
             if time.monotonic() > deadline:

@@ -18,9 +18,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from seckill.demo import statistics
 from seckill.demo.numbers import Count, CrowdLog, Meter
 from seckill.demo.screen import Screen
 from seckill.demo.stage import DemoFault, Stage
+from seckill.stack.control import StackFault
 
 PATIENCE_S = 90.0
 REST_S = 180.0
@@ -46,19 +48,20 @@ class Size:
     opens_in_s: float = 8.0
     over_s: float = 12.0
     payment_ttl_s: int = 30
+    messengers: int = 2  # thousands of messages keep one of them busy for a minute
 
 
-QUICK = Size(40, 240, 3.0, 4.0, 6)
+QUICK = Size(40, 240, 3.0, 4.0, 6, 1)
 
 
 def play(folder: Path, size: Size, *, unsafe: bool, stay: bool) -> int:
     console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
-    scale = {"inventory": 0} if unsafe else {}
+    scale = {"inventory": 0} if unsafe else {"celery": size.messengers}
     stage = Stage(folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s, f"{RELAY}.before_delete:once")
     code, verdict = FAILED, "NONE"
     try:
         code, verdict = _play(console, stage, size, unsafe=unsafe, stay=stay)
-    except DemoFault as fault:
+    except (DemoFault, StackFault) as fault:
         console.print(f"[red]the demo itself failed:[/] {fault}", highlight=False)
     except KeyboardInterrupt:
         code = 130
@@ -73,18 +76,21 @@ def play(folder: Path, size: Size, *, unsafe: bool, stay: bool) -> int:
 def _play(console: Console, stage: Stage, size: Size, *, unsafe: bool, stay: bool) -> tuple[int, str]:
     began = time.monotonic()
     console.print(f"[bold]1[/]  starting everything in {stage.folder}", highlight=False)
-    stage.up()
+    stage.start()
     decider = Decider(stage, unsafe)
     decider.start()
-    console.print(f"   up after {time.monotonic() - began:.0f} s: {stage.url}", highlight=False)
+    console.print(f"   up after {time.monotonic() - began:.0f} s: {stage.gateway}", highlight=False)
     if unsafe:
         console.print("   [red]guards off:[/] no inbox, no lock, no constraint; read, then write", highlight=False)
-    stage.plan_faults(KILL, KILL_RELAY)
+    lacking = "not without guards" if unsafe else statistics.missing(stage)
+    stage.declare(KILL, KILL_RELAY, off=["analytics"] if lacking else [])
     sale = stage.create_sale(size.units, size.opens_in_s)
     _run_the_sale(console, stage, sale, size, decider)
-    code, verdict = _report(console, stage, unsafe=unsafe)
+    console.print("[bold]4[/]  do the books balance?")
+    counted = _count(console, stage, lacking)
+    code, verdict = _report(console, stage, counted, unsafe=unsafe)
     if stay:
-        console.print(f"[bold]5[/]  it goes on at {stage.url}; Ctrl-C stops it", highlight=False)
+        console.print(f"[bold]5[/]  it goes on at {stage.gateway}; Ctrl-C stops it", highlight=False)
         _until_interrupted()
     return code, verdict
 
@@ -118,7 +124,7 @@ def _run_the_sale(console: Console, stage: Stage, sale: int, size: Size, decider
     console.print(f"[bold]2[/]  sale {sale}: {size.units:,} units, {size.buyers:,} buyers, {gong}", highlight=False)
     log = stage.evidence / "rush.jsonl"
     crowd = stage.spawn(
-        "crowd", "loadtest.rush", "--url", stage.url, "--sale", str(sale), "--log", str(log),
+        "crowd", "loadtest.rush", "--url", stage.gateway, "--sale", str(sale), "--log", str(log),
         "--buyers", str(size.buyers), "--over", str(size.over_s), "--patience", str(PATIENCE_S),
         "--greedy", "0.3", "--storm", "0.02", "--farms", "3", "--connections", "128",
     )  # fmt: skip
@@ -199,8 +205,18 @@ class Course:
 # ── the books ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(console: Console, stage: Stage, *, unsafe: bool) -> tuple[int, str]:
-    console.print("[bold]4[/]  do the books balance?")
+def _count(console: Console, stage: Stage, lacking: str | None) -> Path | None:
+    if lacking is not None:
+        console.print(f"   no statistics: {lacking}", highlight=False)
+        return None
+    began = time.monotonic()
+    counted = statistics.count(stage)
+    said = f"in {time.monotonic() - began:.0f} s" if counted else f"[red]failed[/]: see {stage.folder / 'stats'}"
+    console.print(f"   Spark has counted the topics anew: {said}", highlight=False)
+    return counted
+
+
+def _report(console: Console, stage: Stage, counted: Path | None, *, unsafe: bool) -> tuple[int, str]:
     page, written = stage.folder / "report.html", stage.folder / "report.json"
     patience = "10" if unsafe else "90"  # without guards it may never come to rest
     done = stage.run(
@@ -208,6 +224,8 @@ def _report(console: Console, stage: Stage, *, unsafe: bool) -> tuple[int, str]:
         "--patience", patience, may_end_with=(0, 1, 2),
     )  # fmt: skip
     (stage.folder / "report.txt").write_text(done.stdout)
+    if counted is not None:
+        statistics.embed(page, counted)
     report: dict[str, Any] = json.loads(written.read_text())
     console.print(_table(report["invariants"]))
     for each in report["invariants"]:

@@ -23,7 +23,8 @@ from seckill.consistency.verdicts import Judged, Verdict, overall
 from seckill.faults import progress
 from seckill.faults.case import Acts, Case
 from seckill.faults.crowd import Buyer, Crowd
-from seckill.faults.world import Stuck, World, bare
+from seckill.faults.world import Stuck, World
+from seckill.stack.process import bare
 
 VERSION = 1
 RESULTS = "faults.json"

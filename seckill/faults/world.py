@@ -19,10 +19,12 @@ from redis import Redis
 from seckill.consistency.manifest import VERSION
 from seckill.faults.crowd import Book, Crowd, Stragglers
 from seckill.faults.ports import free_ports
-from seckill.stack.control import ask
-from seckill.stack.services import Layout, Ports
+from seckill.stack.control import StackFault
+from seckill.stack.process import StackProcess, bare
+from seckill.stack.services import Ports
+from seckill.streams.partitioners import SlotTable
+from seckill.topics import PURCHASE_REQUESTS
 
-START_S = 240.0
 PATIENCE_S = 240.0
 PAYMENT_TTL_S = 12
 """Short, so that orders of buyers who walk away end while somebody looks."""
@@ -34,81 +36,49 @@ class Stuck(Exception):
     """What should have come has not; the text says what was waited for."""
 
 
-class World:
+class World(StackProcess):
     """One stack, over all cases that share it."""
 
     def __init__(self, folder: Path, first_port: int, seed: int = 1, scale: float = 1.0) -> None:
-        self.folder = folder.absolute()
-        self.seed, self.scale = seed, scale
         names = [*Ports().all(), "second gateway"]
         self.ports = dict(zip(names, free_ports(first_port), strict=False))
         self.second_port = self.ports.pop("second gateway")
-        self.layout = Layout(self.folder, Ports(**self.ports))
+        settings = {"SECKILL_PAYMENT_TTL_S": str(PAYMENT_TTL_S), "SECKILL_TRUSTED_PROXIES": "127.0.0.1"}
+        super().__init__(folder, Ports(**self.ports), settings)
+        self.seed, self.scale = seed, scale
         self.environment: dict[str, str] = {}
         self.sale = 0  # the one the crowd is at
         self.side_sale = 0  # one that never sells out
         self.crowd: Crowd | None = None
         self.numbers: dict[str, int | str] = {}
         self.missing: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
-        self.started_with = bare() | {
-            "SECKILL_PAYMENT_TTL_S": str(PAYMENT_TTL_S),
-            "SECKILL_TRUSTED_PROXIES": "127.0.0.1",
-        }
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        """The whole stack, or `Stuck` with what it said."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        ports = [part for name, port in self.ports.items() for part in ("--port", f"{name}={port}")]
-        command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports]
-        output = self.folder / "up.log"
-        with output.open("wb") as told:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True,
-                env=self.started_with,
-            )  # fmt: skip
-        self.wait_until(lambda: b"up: http" in output.read_bytes(), "the stack to be up", START_S)
-        self.environment = json.loads((self.folder / "run" / "environment.json").read_text())
+        super().start()
+        self.environment = self.addresses()
 
     def stop(self) -> None:
-        """In order; whatever is frozen goes on first, or it could not hear."""
-        if self._process is None or self._process.poll() is not None:
-            return
-        for row in self.rows().values():
-            if row["pid"]:
-                _signal(row["pid"], signal.SIGCONT)
-        self._process.send_signal(signal.SIGINT)
+        """Whatever is frozen goes on first, or it could not hear."""
         try:
-            self._process.wait(90)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+            for row in self.rows().values() if self.is_running else ():
+                if row["pid"]:
+                    _signal(row["pid"], signal.SIGCONT)
+        except StackFault:
+            pass  # it has not come so far that it could tell
+        super().stop()
 
     def wait_until(self, holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
         give_up = time.monotonic() + patience_s
         while not holds():
-            if self._process is not None and self._process.poll() is not None:
-                raise Stuck(f"the stack has ended; see {self.folder / 'up.log'}")
+            if self.has_ended:
+                raise Stuck(f"the stack has ended; see {self.output}")
             if time.monotonic() > give_up:
                 raise Stuck(f"waited {patience_s:.0f} s in vain for {what}")
             time.sleep(LOOK_S)
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
-
-    def word(self, word: str, **order: Any) -> dict[str, Any]:
-        answer = ask(self.layout, {"word": word, **order})
-        if "error" in answer:
-            raise Stuck(f"{word} {order}: {answer['error']}")
-        return answer
-
-    def rows(self) -> dict[str, dict[str, Any]]:
-        return {row["name"]: row for row in self.word("status")["instances"]}
 
     def instances(self, service: str) -> list[str]:
         """Names of a service's processes: inventory is inventory.1, inventory.2."""
@@ -154,10 +124,6 @@ class World:
     # ── servers ──────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def gateway(self) -> str:
-        return f"http://127.0.0.1:{self.ports['gateway']}"
-
-    @property
     def broker(self) -> str:
         return self.environment["KAFKA_BOOTSTRAP_SERVERS"]
 
@@ -175,6 +141,13 @@ class World:
     def count(self, what: str, *parameters: object) -> int:
         """`SELECT count(*) FROM` this."""
         return int(self.query(f"SELECT count(*) FROM {what}", *parameters)[0][0])
+
+    def slots(self) -> SlotTable:
+        """Where requests of whom go."""
+        [[version, partition_of]] = self.query(
+            "SELECT version, partition_of FROM streams_slot_map WHERE topic = %s", PURCHASE_REQUESTS.name
+        )
+        return SlotTable(version, tuple(partition_of))
 
     def redis(self) -> Redis:
         """The gate's and the admission's."""
@@ -211,10 +184,6 @@ class World:
         return self.count("inventory_decided WHERE sale_id = %s", sale or self.sale)
 
     # ── evidence ─────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def evidence(self) -> Path:
-        return self.folder / "evidence"
 
     def declare(self, fault: str) -> None:
         """Enter a planned fault in the manifest, before it happens."""
@@ -276,11 +245,6 @@ def service_of(name: str) -> str:
     """Of inventory.1 it is inventory; of inventory.settlement.1, inventory.settlement."""
     service, _, number = name.rpartition(".")
     return service if number.isdigit() else name
-
-
-def bare() -> dict[str, str]:
-    """Without what would point at somebody else's servers: they are not ours to break."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

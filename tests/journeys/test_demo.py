@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from analytics.session import has_java
 from seckill.demo.story import MUST_FAIL
 from tests.journeys.stack import environment
 
@@ -40,6 +41,11 @@ def test_a_demo_kills_inventory_in_the_middle_and_its_books_balance(tmp_path: Pa
     [page] = tmp_path.glob("*/report.html")
     assert str(page) in told
     assert not verdicts(report, "FAIL") | verdicts(report, "UNKNOWN")
+    if has_java():
+        assert verdicts(report, "NOT RUN") == set(), "Spark has counted, and its totals are the books'"
+        assert "What Spark has counted" in page.read_text()
+    else:
+        assert "no statistics: there is no Java" in told
     assert nobody_is_left(tmp_path)
 
 

@@ -10,6 +10,7 @@ from seckill.faults.cases import (  # noqa: F401  # each enters its cases
     money,
     postgres,
     redis,
+    slots,
     spoilt,
     workers,
 )
