@@ -63,6 +63,15 @@ def is_added(url: str, run: UUID, batch: int) -> bool:
         return found.fetchone() is not None
 
 
+def is_switched_off(url: str) -> bool:
+    """Whether an operator has told the statistics to hold still (`seckill switch off analytics`)."""
+    import psycopg
+
+    with psycopg.connect(url, connect_timeout=5) as connection:
+        found = connection.execute("SELECT 1 FROM streams_switch WHERE consumer_group = 'analytics'")
+        return found.fetchone() is not None
+
+
 def add(url: str, run: UUID, batch: int, shapes: Mapping[Shape, DataFrame], replaces: str | None = None) -> bool:
     """Compute all measures and add them; False if they had been added before. `replaces`: runs of this kind go."""
     import psycopg

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ KIND = "live"
 FAILURES_IN_A_ROW: Final = 5
 LONGEST_PAUSE_S: Final = 30.0
 LOOK_S: Final = 0.25
+SWITCH_S: Final = 1.0
+"""So often it is asked whether the statistics are switched off."""
+HELD: Final = "switched off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Live:
         self._spark, self._plan, self._tell = spark, plan, tell
         self._stopping = threading.Event()
         self._told = -1
+        self._is_held, self._asked_at = False, -SWITCH_S
 
     def stop(self) -> None:
         """The batch that is being worked on is given up; it will be the first one next time."""
@@ -79,10 +84,15 @@ class Live:
         """Until stopped, or until all is read where the plan says `once`; `StatsFault` if it cannot go on."""
         failures, pause_s = 0, 1.0
         while not self._stopping.is_set():
+            if self._is_switched_off():
+                self._stopping.wait(SWITCH_S)
+                continue
             before = self._told
             why = self._one_life()
             if why is None:
                 return
+            if why is HELD:
+                continue
             failures = 1 if self._told > before else failures + 1
             if failures >= FAILURES_IN_A_ROW:
                 raise StatsFault(f"gave up after {failures} failures in a row; the last: {why}")
@@ -106,6 +116,8 @@ class Live:
             identity.set_result(run)
             while query.isActive and not self._stopping.wait(LOOK_S):
                 self._look(query)
+                if self._is_switched_off():
+                    return HELD
             self._look(query)
             failed = query.exception()
             return None if failed is None or self._stopping.is_set() else _plain(failed)
@@ -144,6 +156,19 @@ class Live:
             sinks.add(url, run, number, parts)  # type: ignore[arg-type]
         finally:
             batch.unpersist()
+
+    def _is_switched_off(self) -> bool:
+        """As it was, while nobody can say. What was asked for once (`once`) is done."""
+        if self._plan.once or time.monotonic() < self._asked_at + SWITCH_S:
+            return self._is_held
+        self._asked_at, was_held = time.monotonic(), self._is_held
+        try:
+            self._is_held = sinks.is_switched_off(self._plan.database_url)
+        except Exception:  # the database is away: a batch that needs it will say so
+            return self._is_held
+        if self._is_held != was_held:
+            self._tell("switched off: holding still" if self._is_held else "switched on: catching up")
+        return self._is_held
 
     def _look(self, query: StreamingQuery) -> None:
         """Tell of the batches that have ended since the last look."""

@@ -9,7 +9,7 @@ import pytest
 
 from analytics.faults import StatsFault
 from analytics.jobs import live
-from analytics.jobs.live import FAILURES_IN_A_ROW, Live, Plan
+from analytics.jobs.live import FAILURES_IN_A_ROW, HELD, Live, Plan
 
 
 class Clock:
@@ -24,6 +24,15 @@ class Clock:
 
     def is_set(self) -> bool:
         return False
+
+
+@pytest.fixture(autouse=True)
+def switch(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What the operator's switch says, look by look, and on for ever after: whether it is off."""
+    looks: list[bool] = []
+    monkeypatch.setattr(live, "SWITCH_S", 0.0)
+    monkeypatch.setattr("analytics.sinks.is_switched_off", lambda url: looks.pop(0) if looks else False)
+    return looks
 
 
 def job(lives: Callable[[Live], str | None]) -> tuple[Live, Clock, list[Any]]:
@@ -64,3 +73,35 @@ def test_of_what_java_says_the_line_that_tells_is_shown() -> None:
     assert live._plain(RuntimeError(told)) == "psycopg.OperationalError: connection refused"
     assert live._plain(RuntimeError("first\nsecond")) == "first"
     assert live._plain(RuntimeError()) == "RuntimeError"
+
+
+def test_switched_off_it_holds_still_and_goes_on_when_it_is_on_again(switch: list[bool]) -> None:
+    switch[:] = [False, True, True, True, False]
+    lives: list[int] = []
+
+    def one(made: Live) -> str | None:
+        lives.append(len(switch))
+        return HELD if len(lives) == 1 else None
+
+    made, clock, said = job(one)
+    made.run()
+    assert lives == [4, 0], "one life before, none while it is off, one afterwards"
+    assert len(clock.pauses) == 3
+    assert said == ["switched off: holding still", "switched on: catching up"]
+
+
+def test_while_nobody_can_say_it_stays_as_it_was(switch: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _, said = job(lambda _: None)
+    switch[:] = [True]
+    assert made._is_switched_off()
+    monkeypatch.setattr("analytics.sinks.is_switched_off", lambda url: 1 / 0)
+    assert made._is_switched_off()
+    monkeypatch.setattr("analytics.sinks.is_switched_off", lambda url: False)
+    assert not made._is_switched_off()
+    assert said == ["switched off: holding still", "switched on: catching up"]
+
+
+def test_what_is_to_be_done_once_is_done_whatever_the_switch_says(switch: list[bool]) -> None:
+    switch[:] = [True]
+    made = Live(cast(Any, None), Plan("", "", "", "", once=True), lambda _: None)
+    assert not made._is_switched_off()
