@@ -35,6 +35,8 @@ def settle(envelope: Envelope, changed: OrderChanged) -> None:
     elif changed.event in RELEASING:
         posted = _give_back(envelope, changed, "release", "reserved", RELEASING[changed.event])
     elif changed.event is OrderEvent.REFUNDED and changed.returned_units:
+        # Where OrderPaid is under examination, the refund is the proof that it was paid: replayed, it finds that done.
+        _post(envelope.event_id, changed.request_id, "sell", "reserved", "sold")
         posted = _give_back(envelope, changed, "return", "sold", "refunded")
     else:
         return

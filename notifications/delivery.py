@@ -20,6 +20,7 @@ from notifications import breaker, sinks
 from notifications.breaker import Leave
 from notifications.models import Delivery
 from notifications.sinks import Refused, SinkDown
+from seckill.audit.trail import acting
 from seckill.streams import traces
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,10 @@ class Ended(NamedTuple):
 
     state: str
     after: Delivery | None = None
+
+
+class NotGivenUp(Exception):
+    """There is nothing to send again."""
 
 
 def deliver(event_id: UUID, channel: str, traceparent: str = "") -> Ended | None:
@@ -54,6 +59,19 @@ def deliver(event_id: UUID, channel: str, traceparent: str = "") -> Ended | None
     breaker.succeeded(channel)
     theirs = Delivery.objects.filter(channel=channel, user_id=mine.user_id, id__gt=mine.id)
     return Ended(mine.state, at_their_turn(theirs).order_by("id").first())
+
+
+def again(number: int) -> Delivery:
+    """One that its sink had refused for good is due once more; what the user was told since, he was told before it.
+    `NotGivenUp` says what it is instead."""
+    with acting("messages again", f"delivery {number}"):
+        changed = Delivery.objects.filter(id=number, state="given_up").update(state="due", due_at=Now())
+        row = Delivery.objects.filter(id=number).first()
+        if row is None:
+            raise NotGivenUp(f"there is no message {number}")
+        if not changed:
+            raise NotGivenUp(f"message {number} is {row.state}; only what was given up is sent again")
+    return row
 
 
 def at_their_turn(chosen: QuerySet[Delivery]) -> QuerySet[Delivery]:

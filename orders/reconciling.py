@@ -23,6 +23,7 @@ from orders.models import Discrepancy, Payment, ProviderLog
 from orders.payments import provider
 from orders.payments.matching import Finding, judge
 from orders.payments.provider import Movement, Page, ProviderDown
+from seckill.audit.trail import acting
 
 log = logging.getLogger(__name__)
 
@@ -173,3 +174,19 @@ def _put_down(found: Found, state: str) -> None:
         ],
         ignore_conflicts=True,
     )  # fmt: skip
+
+
+class NotOpen(Exception):
+    """There is nothing of that number for an operator to close."""
+
+
+def close(number: int, *, because: str) -> Discrepancy:
+    """An operator has looked at it and has seen to it. It stays as it was found, and is not found again."""
+    with acting("reconcile close", f"discrepancy {number}", because=because):
+        closed = Discrepancy.objects.filter(id=number, state="open").update(state="settled", settled_at=Now())
+        found = Discrepancy.objects.filter(id=number).first()
+        if found is None:
+            raise NotOpen(f"there is no discrepancy {number}")
+        if not closed:
+            raise NotOpen(f"discrepancy {number} is {found.state}; only open ones are closed")
+    return found

@@ -34,6 +34,12 @@ def add_words(words: Any) -> None:
     reconcile.add_argument("--dry-run", action="store_true", help="only say what would be mended")
     reconcile.add_argument("--json", action="store_true")
     reconcile.set_defaults(run=on_a_stack(_reconcile))
+    close = reconcile.add_subparsers(metavar="close").add_parser(
+        "close", help="one that was looked at and seen to; it is not shown again", parents=[where]
+    )
+    close.add_argument("id", type=int, metavar="ID", help="as `seckill reconcile` shows it")
+    close.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the audit trail")
+    close.set_defaults(run=on_a_stack(_close))
 
 
 def _uuid(text: str) -> UUID:
@@ -85,20 +91,35 @@ def _reconcile(chosen: argparse.Namespace) -> int:
             for each in found
         ]
         known = [
-            {"finding": row.kind, "payment": str(row.payment_id), "order": row.order_id, "amount": row.amount,
-             "state": row.state, "found_at": row.found_at.isoformat()}
+            {"id": row.id, "finding": row.kind, "payment": str(row.payment_id), "order": row.order_id,
+             "amount": row.amount, "state": row.state, "found_at": row.found_at.isoformat()}
             for row in unsettled
         ]  # fmt: skip
         print(json.dumps({"lines": read, "dry_run": chosen.dry_run, "found": rows, "unsettled": known}))
     else:
         print(f"{read:,} lines of the provider's log; {len(found)} findings {mended} dealt with")
         if found or unsettled:
-            Console().print(_table([*((each.finding.value, each.payment_id, each.order_id, each.amount,
+            Console().print(_table([*(("", each.finding.value, each.payment_id, each.order_id, each.amount,
                                        "now") for each in found),
-                                    *((row.kind, row.payment_id, row.order_id, row.amount, row.state)
+                                    *((row.id, row.kind, row.payment_id, row.order_id, row.amount, row.state)
                                       for row in unsettled)]))  # fmt: skip
     waiting = Counter(row.state for row in unsettled)
     return 1 if waiting["open"] or (chosen.dry_run and found) else 0
+
+
+def _close(chosen: argparse.Namespace) -> int:
+    from orders import reconciling
+
+    if not chosen.reason.strip():
+        print("seckill: say why with --reason", file=sys.stderr)
+        return 2
+    try:
+        row = reconciling.close(chosen.id, because=chosen.reason)
+    except reconciling.NotOpen as refused:
+        print(f"seckill: {refused}", file=sys.stderr)
+        return 1
+    print(f"closed: {row.kind}, payment {row.payment_id}, {row.amount}")
+    return 0
 
 
 def _compare(dry_run: bool) -> tuple[int, list[Any]]:
@@ -125,7 +146,7 @@ def _compare(dry_run: bool) -> tuple[int, list[Any]]:
 
 
 def _table(rows: list[tuple[Any, ...]]) -> Table:
-    table = Table("finding", "payment", "order", "amount", "state", box=None)
+    table = Table("id", "finding", "payment", "order", "amount", "state", box=None)
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row))
     return table

@@ -26,6 +26,7 @@ from notifications.delivery import deliver
 from notifications.handlers import OrderEvents
 from notifications.models import Channel, Delivery
 from orders.events import OrderChanged, OrderEvent
+from seckill.audit.trail import listed
 from seckill.breaker import State
 from seckill.stack.broker import free_port
 from seckill.streams import traces
@@ -167,6 +168,18 @@ def test_a_message_the_sink_will_not_have_is_given_up_and_holds_up_nobody(phones
     assert attempt(first) == "given_up"
     assert attempt(second) == "done"
     assert breaker.look("sms").state is State.CLOSED
+
+
+def test_what_was_given_up_is_sent_again_on_an_operators_word_and_has_its_effect_once(phones: Phones) -> None:
+    row = due()
+    phones.told("sms", "refuse", times=1)
+    assert attempt(row) == "given_up"
+    delivery.again(row.pk)
+    assert attempt(row) == "done"
+    with pytest.raises(delivery.NotGivenUp, match="is done"):
+        delivery.again(row.pk)
+    assert phones.counts()["effect"] == 1
+    assert [entry.result.partition(":")[0] for entry in listed(verb="messages again")] == ["done", "NotGivenUp"]
 
 
 # ── the breaker ──────────────────────────────────────────────────────────────────────────────────

@@ -236,6 +236,24 @@ def test_money_that_went_back_without_our_asking_is_for_an_operator_to_look_at(o
     assert [(row.kind, row.state) for row in Discrepancy.objects.all()] == [(Finding.REFUNDED_THERE, "open")]
 
 
+def test_what_an_operator_has_seen_to_is_closed_once_and_not_found_again(outside: Outside) -> None:
+    placed, payment = paid(outside)
+    client.refund(payment.id)
+    follow()
+    [row] = Discrepancy.objects.all()
+    assert reconciling.close(row.pk, because="refunded by phone").payment_id == payment.id
+    with pytest.raises(reconciling.NotOpen, match="is settled"):
+        reconciling.close(row.pk, because="again")
+    with pytest.raises(reconciling.NotOpen, match="there is no discrepancy"):
+        reconciling.close(row.pk + 1, because="a slip of the pen")
+    told = [(entry.arguments["because"], entry.result) for entry in Entry.objects.filter(verb="reconcile close")]
+    assert told[0] == ("refunded by phone", "done")
+    assert [result.partition(":")[0] for _, result in told[1:]] == ["NotOpen", "NotOpen"]
+    for page in reconciling.all_pages():
+        assert not [each for each in reconciling.compare(page.movements) if each.finding == Finding.REFUNDED_THERE]
+    assert state(placed) is State.PAID
+
+
 def test_pages_are_read_once_each_and_a_shorter_log_is_read_anew(outside: Outside) -> None:
     for _ in range(3):
         outside.opens(uuid4())

@@ -228,6 +228,29 @@ def test_paid_and_expired_at_once_are_never_both_posted(stock: Stock) -> None:
     assert (stock.sold, stock.available) in {(1, UNITS - 1), (0, UNITS)}
 
 
+def settled(stock: Stock, asked: PurchaseRequested, event: OrderEvent, returned_units: int = 0) -> None:
+    changed = OrderChanged(
+        event, uuid4(), asked.request_id, "ann", stock.sale_id, stock.sku, 1, 100, 0, 0, returned_units=returned_units
+    )
+    with transaction.atomic():
+        settle(changed.envelope(None, None), changed)
+
+
+@pytest.mark.parametrize("is_replayed_late", [False, True])
+def test_units_of_a_refund_come_back_even_if_its_payment_is_replayed_afterwards(
+    stock: Stock, is_replayed_late: bool
+) -> None:
+    """OrderPaid was a dead letter when OrderRefunded came."""
+    asked = request(stock, "ann")
+    work(batch(0, [asked]))
+    turns = [(OrderEvent.PAID, 0), (OrderEvent.REFUNDED, 1)]
+    for event, returned_units in reversed(turns) if is_replayed_late else turns:
+        settled(stock, asked, event, returned_units)
+    assert_books_balance(stock, 0)
+    kinds = LedgerEntry.objects.filter(request_id=asked.request_id).order_by("version").values_list("kind", flat=True)
+    assert list(kinds) == ["reserve", "sell", "return"]
+
+
 # ── Redis proposes ───────────────────────────────────────────────────────────────────────────────
 
 
