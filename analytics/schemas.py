@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gateway import events as gateway
 from inventory import events as inventory
 from orders import events as orders
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS
+from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, QUEUES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,7 +31,7 @@ PLACED, PAID, REFUNDED = (
     each.value for each in (orders.OrderEvent.PLACED, orders.OrderEvent.PAID, orders.OrderEvent.REFUNDED)
 )
 TYPES: Final = {
-    PURCHASE_REQUESTS.name: ((gateway.PURCHASE_REQUESTED,), gateway.VERSION),
+    **dict.fromkeys(QUEUES, ((gateway.PURCHASE_REQUESTED,), gateway.VERSION)),
     INVENTORY_DECISIONS.name: ((inventory.DECIDED, inventory.RELEASED), inventory.VERSION),
     ORDER_EVENTS.name: (ORDERS, orders.VERSION),
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from analytics.measures.timing import STEPS
 from analytics.schemas import REQUESTED
-from seckill.topics import PURCHASE_REQUESTS
+from seckill.topics import QUEUES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,12 +34,12 @@ def steps(said: DataFrame, remember: str) -> DataFrame:
     readable = said.where(f.col("fault").isNull())
     if said.isStreaming:
         readable = readable.withWatermark("read_at", remember)
-    is_request = (f.col("topic") == PURCHASE_REQUESTS.name) & (f.col("kind") == REQUESTED)
+    is_request = f.col("topic").isin(*QUEUES) & (f.col("kind") == REQUESTED)
     first = readable.where(is_request).select(
         f.col("request_id").alias("asked_id"), f.col("at_ms").alias("admitted_ms"), f.col("log_ms").alias("came_ms"),
         f.col("read_at").alias("asked_read_at"),
     )  # fmt: skip
-    then = readable.where((f.col("topic") != PURCHASE_REQUESTS.name) & f.col("kind").isin(*STEPS)).select(
+    then = readable.where(~f.col("topic").isin(*QUEUES) & f.col("kind").isin(*STEPS)).select(
         "event_id", "request_id", "sale_id", "sku", "kind", "at_ms", "read_at"
     )
     matches = f.col("request_id") == f.col("asked_id")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.places import Place
+from seckill.topics import PURCHASE_DIVERTED
 
 Partition = tuple[str, int]
 
@@ -40,14 +41,17 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class Backlog:
-    """Fed by `observe`; everything else reads. `now` is monotonic seconds."""
+    """Fed by `observe`; everything else reads. `now` is monotonic seconds. `first` is the topic that is consumed before
+    the other, while there is something in it."""
 
-    _left: list[int] = field(default_factory=list)  # undecided requests, partition by partition
+    first: str = PURCHASE_DIVERTED.name
+    _left: dict[str, list[int]] = field(default_factory=dict)  # undecided requests: of a topic, partition by partition
+    _total: dict[str, int] = field(default_factory=dict)  # of a topic
     _decided: dict[Partition, int] = field(default_factory=dict)
     _seen_at: float = float("-inf")
     _moved_at: float = float("-inf")
     _steps: deque[_Step] = field(default_factory=deque)
-    _pace: float | None = None  # requests a second
+    _pace: float | None = None  # requests a second; at first what somebody has told us, if he has
 
     def observe(self, now: float, ends: Mapping[Partition, int], decided: Mapping[Partition, int]) -> None:
         """The log's ends, and how far group `inventory` has committed."""
@@ -60,34 +64,49 @@ class Backlog:
             while self._steps[0].until < now - LEARN_S:
                 self._steps.popleft()
             self._pace = sum(step.decided for step in self._steps) / sum(step.seconds for step in self._steps)
-        self._left = [max(0, end - decided.get(partition, 0)) for partition, end in ends.items()]
+        left: dict[str, list[int]] = {}
+        for partition, end in ends.items():
+            left.setdefault(partition[0], []).append(max(0, end - decided.get(partition, 0)))
+        self._left, self._total = left, {topic: sum(each) for topic, each in left.items()}
         self._decided, self._seen_at = dict(decided), now
 
     @property
+    def undecided(self) -> dict[str, int]:
+        """By topic."""
+        return self._total
+
+    @property
     def length(self) -> int:
-        return sum(self._left)
+        return sum(self._total.values())
 
     def knows(self, now: float) -> bool:
         return now - self._seen_at < STALE_S
 
-    def wait_ms(self, now: float) -> int | None:
-        """What whoever comes now has to wait; None: not known."""
-        return self._wait_ms(self.length, now) if self.knows(now) else None
+    def wait_ms(self, topic: str, now: float) -> int | None:
+        """What whoever comes now to this topic has to wait; None: not known."""
+        if not self.knows(now):
+            return None
+        return self._wait_ms(self._total.get(topic, 0) + self._passing(topic), now)
 
     def estimate(self, place: Place, now: float) -> Estimate | None:
         """Of a request that stands there. Partitions are worked off side by side: before its turn comes, as many of
-        each other one have gone as are before it in its own."""
+        each other one of its topic have gone as are before it in its own; and all of the topic that goes first."""
         partition = (place.topic, place.partition)
         if not self.knows(now) or partition not in self._decided:
             return None
         before = max(0, place.offset - self._decided[partition])
-        ahead = max(before, sum([min(before, left) for left in self._left]))
+        beside = sum([min(before, left) for left in self._left.get(place.topic, ())])
+        ahead = max(before, beside) + (self._passing(place.topic) if before else 0)
         return Estimate(ahead, self._wait_ms(ahead, now))
 
     def is_decided(self, place: Place) -> bool:
         """Has inventory gone past it, as far as we know?"""
         decided = self._decided.get((place.topic, place.partition))
         return decided is not None and place.offset < decided
+
+    def _passing(self, topic: str) -> int:
+        """What goes before all that stands in this topic."""
+        return 0 if topic == self.first else self._total.get(self.first, 0)
 
     def _wait_ms(self, requests: int, now: float) -> int | None:
         if requests < BUSY and now - self._moved_at < STALE_S:

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from django.conf import settings
 
-from gateway import offered, places, sales, tickets
+from gateway import metrics, offered, places, sales, tickets
 from gateway.admission import Ask, Verdict
 from gateway.backlog import Estimate
 from gateway.identity import request_id as derive_request_id
 from gateway.places import Place, Standing
 from gateway.sales import Availability
-from gateway.submissions import Wanted, turnstile
+from gateway.submissions import Wanted, queue_of, turnstile
 from gateway.watching import watch
 from inventory.events import SaleView
 from seckill.problems import Problem
@@ -65,18 +65,30 @@ class Call(NamedTuple):
 def buy(view: SaleView, call: Call) -> Accepted:
     """In the queue once the broker has it; the same key gets the same answer. `Problem` says why not."""
     offered.one()
+    began = time.perf_counter()
+    try:
+        accepted = _buy(view, call)
+    except Problem as problem:
+        metrics.count(problem.kind, time.perf_counter() - began)
+        raise
+    metrics.count(metrics.ACCEPTED, time.perf_counter() - began)
+    return accepted
+
+
+def _buy(view: SaleView, call: Call) -> Accepted:
     request_id = derive_request_id(settings.SECRET_KEY, call.user_id, view.id, call.key)
+    wait_ms = watch().wait_ms(queue_of(call.user_id))
     ask = _with_ticket(
         Ask(
             request_id, _fingerprint(view.sku, call.quantity), call.user_id, call.address, view.opens_at_ms,
-            view.closes_at_ms, _shut(view), full=_full(view),
+            view.closes_at_ms, _shut(view), full=_full(view, wait_ms),
         ),
         call.ticket, view.id,
     )  # fmt: skip
     wanted = Wanted(ask, view.id, view.sku, call.quantity, traces.continued(call.traceparent, request_id))
     admitted = turnstile().pass_through(wanted)
     if admitted.place is None:
-        raise refusal(admitted.verdict, view, admitted.now_ms)
+        raise refusal(admitted.verdict, view, admitted.now_ms, wait_ms)
     standing = Standing(call.user_id, admitted.place, admitted.deadline_ms, admitted.is_first)
     return Accepted(
         request_id, admitted.place, admitted.deadline_ms, watch().estimate(admitted.place),
@@ -97,7 +109,7 @@ def ticket_for(view: SaleView, user_id: str) -> tuple[str, int]:
     return text, ticket.expires_at_ms
 
 
-def refusal(verdict: Verdict, view: SaleView, now_ms: int) -> Problem:
+def refusal(verdict: Verdict, view: SaleView, now_ms: int, wait_ms: int | None = None) -> Problem:
     status, kind, detail = REFUSALS[verdict]
     match verdict:
         case Verdict.NOT_OPEN_YET:
@@ -110,7 +122,7 @@ def refusal(verdict: Verdict, view: SaleView, now_ms: int) -> Problem:
         case Verdict.TOO_MANY | Verdict.NO_QUEUE:
             return Problem(status, kind, detail, retry_after_s=1)
         case Verdict.BACKLOG:
-            wait_ms = watch().wait_ms() or 0
+            wait_ms = wait_ms or 0
             excess_s = wait_ms / 1000 - settings.ENVIRONMENT.purchase_deadline_s
             return Problem(
                 status, kind, detail, retry_after_s=min(max(1.0, excess_s), LONGEST_RETRY_S), wait_ms=wait_ms
@@ -124,14 +136,13 @@ def _shut(view: SaleView) -> str:
     return {"open": "", "paused": Verdict.PAUSED.value}.get(view.state, Verdict.CLOSED.value)
 
 
-def _full(view: SaleView) -> str:
+def _full(view: SaleView, wait_ms: int | None) -> str:
     """The sold-out mark, the backlog guard, the breaker. Units that are only held may come back: they stop nobody."""
     if sales.availability(view) is Availability.SOLD_OUT:
         return Verdict.SOLD_OUT.value
-    wait_ms = watch().wait_ms()
     if wait_ms is not None and wait_ms > settings.ENVIRONMENT.purchase_deadline_s * 1000:
         return Verdict.BACKLOG.value
-    return "" if turnstile().breaker.admits(time.monotonic()) else Verdict.NO_QUEUE.value
+    return "" if turnstile().breaker.may_try(time.monotonic()) else Verdict.NO_QUEUE.value
 
 
 def _with_ticket(ask: Ask, text: str, sale_id: int) -> Ask:

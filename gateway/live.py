@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -45,6 +46,8 @@ LOOKERS = 8
 MOVED_S = 1.0  # between two looks at a place in the queue
 BEAT_S = 15.0
 LONGEST_S = 30 * 60.0
+ADDRESS_S = 24 * 3600
+"""A signed address is a permission for so long after the deadline of its request."""
 EVENTS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -171,6 +174,8 @@ def _parse(scope: Scope) -> tuple[UUID, Standing | None, str, int]:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     place = parse_qs(scope["query_string"].decode("latin-1")).get("place", [""])[0]
     standing = places.opened(request_id, place)
+    if standing is not None and time.time() * 1000 > standing.deadline_ms + ADDRESS_S * 1000:
+        standing = None  # whoever has kept it, or was given it, has to be the user by now
     kind, _, token = headers.get("authorization", "").partition(" ")
     user_id = standing.user_id if standing is not None else tokens.read(token) if kind.lower() == "bearer" else None
     if user_id is None:

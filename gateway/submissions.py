@@ -24,13 +24,13 @@ from redis.exceptions import RedisError
 
 from gateway import admission
 from gateway.admission import Admitted, Ask, Verdict
-from gateway.breaker import Breaker
 from gateway.events import PurchaseRequested
 from gateway.places import Place
 from gateway.rounds import Entry, Rounds
+from seckill.breaker import Breaker
 from seckill.problems import Problem
 from seckill.streams import faults, traces
-from seckill.streams.slots import MOST_DELIVERY_S, NotNow, SlotWriter
+from seckill.streams.slots import MOST_DELIVERY_S, NoLease, NotNow, SlotWriter
 from seckill.topics import PURCHASE_REQUESTS
 
 THREADS = 64
@@ -53,12 +53,13 @@ class Turnstile:
     """Rounds of admission, and what has been sent and is not acknowledged yet."""
 
     def __init__(self) -> None:
-        self.breaker = Breaker(BREAK_S, ACK_S)
+        self.breaker = Breaker(most_failures=1, open_s=BREAK_S, try_s=ACK_S)
         self._rounds: Rounds[Wanted, Admitted] = Rounds("turnstile", self._round)
         self._room = threading.BoundedSemaphore(THREADS * 3 // 4)
         self._lock = threading.Lock()
         self._sent: dict[UUID, list[tuple[Entry[Wanted, Admitted], Admitted]]] = {}
         self._placed: dict[UUID, Place] = {}  # acknowledged, and Redis is yet to be told
+        self.ends = dict.fromkeys(("acknowledged", "failed"), 0)  # of what was sent
 
     def pass_through(self, wanted: Wanted) -> Admitted:
         """Admitted and in the queue, at a known place; or the verdict that says why not."""
@@ -67,10 +68,15 @@ class Turnstile:
         try:
             return self._rounds.ask(wanted, ACK_S)
         except TimeoutError as late:
-            self.breaker.trip(time.monotonic())
+            self.breaker.failed(time.monotonic())
             raise _unknown() from late
         finally:
             self._room.release()
+
+    @property
+    def waiting(self) -> int:
+        """Threads that have not got their answer."""
+        return THREADS * 3 // 4 - self._room._value
 
     def _round(self, entries: Sequence[Entry[Wanted, Admitted]]) -> None:
         with self._lock:
@@ -114,6 +120,9 @@ class Turnstile:
                 requested.envelope().encode(),
                 [(traces.HEADER, wanted.traceparent.encode())],
             )
+        except NoLease as stalled:  # nobody moves anything: broker or database do not answer
+            is_new = admitted.verdict is Verdict.ADMITTED  # of a known one something may be under way
+            self._refuse(request_id, _unavailable(stalled) if is_new else _unknown(stalled))
         except NotNow as moving:
             self._refuse(request_id, _moving(moving))
         except KafkaError as fault:
@@ -126,15 +135,18 @@ class Turnstile:
         """On the producer's thread."""
         faults.point("gateway.after_ack")
         place = Place(metadata.topic, metadata.partition, metadata.offset)
-        self.breaker.close()
+        self.breaker.succeeded()
         with self._lock:
             waiting = self._sent.pop(request_id)
             self._placed[request_id] = place
+            self.ends["acknowledged"] += 1
         for entry, admitted in waiting:
             entry.settle(admitted._replace(place=place))
 
     def _failed(self, request_id: UUID, fault: Exception) -> None:
-        self.breaker.trip(time.monotonic())
+        with self._lock:
+            self.ends["failed"] += 1
+        self.breaker.failed(time.monotonic())
         self._refuse(request_id, _unknown(fault))
 
     def _refuse(self, request_id: UUID, why: Problem) -> None:
@@ -144,8 +156,10 @@ class Turnstile:
             entry.settle(why)
 
 
-def _unavailable() -> Problem:
-    return Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
+def _unavailable(cause: NotNow | None = None) -> Problem:
+    problem = Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
+    problem.__cause__ = cause
+    return problem
 
 
 def _moving(cause: NotNow) -> Problem:
@@ -177,7 +191,6 @@ def _make_producer() -> KafkaProducer:
         acks="all",
         enable_idempotence=True,
         linger_ms=2,
-        metrics_enabled=False,  # nobody reads them, and they cost a fifth of its thread
         max_block_ms=1000,
         request_timeout_ms=5_000,
         delivery_timeout_ms=int(MOST_DELIVERY_S * 1000),
@@ -201,3 +214,10 @@ def writer() -> SlotWriter:
     """The only one that writes purchase.requests: a user's slot says where to."""
     with _making:
         return _make_writer()
+
+
+def queue_of(user_id: str) -> str:
+    """The topic in which this user would wait; nobody is asked for that."""
+    if not _make_writer.cache_info().currsize:
+        return PURCHASE_REQUESTS.name
+    return _make_writer().goes_to(user_id.encode())

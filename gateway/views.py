@@ -90,6 +90,7 @@ def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
             "status_url": f"{status_url}?place={accepted.signed_place}",
             "events_url": f"{settings.ENVIRONMENT.live_url}{status_url}/events?place={accepted.signed_place}",
             "deadline_ms": accepted.deadline_ms,
+            "topic": place.topic,
             "partition": place.partition,
             "offset": place.offset,
             "position_estimate": None if estimate is None else estimate.ahead,

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 
 from gateway.backlog import Backlog, Estimate
 from gateway.places import Place
-from seckill.topics import PURCHASE_REQUESTS
+from seckill.topics import QUEUES
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +28,18 @@ class Watch:
     """The thread begins with the first question, and ends with the process."""
 
     def __init__(self) -> None:
-        self.backlog = Backlog()
+        self.backlog = Backlog(_pace=settings.ENVIRONMENT.expected_pace or None)
         self._starting = threading.Lock()
         self._is_started = False
 
-    def wait_ms(self) -> int | None:
+    def wait_ms(self, topic: str) -> int | None:
         self._start()
-        return self.backlog.wait_ms(time.monotonic())
+        return self.backlog.wait_ms(topic, time.monotonic())
+
+    def undecided(self) -> dict[str, int]:
+        """Of each topic; nothing while it cannot be seen."""
+        self._start()
+        return self.backlog.undecided if self.backlog.knows(time.monotonic()) else {}
 
     def estimate(self, place: Place) -> Estimate | None:
         self._start()
@@ -84,8 +89,10 @@ class Watch:
 
 
 def _partitions(admin: KafkaAdminClient) -> list[TopicPartition]:
-    [topic] = admin.describe_topics([PURCHASE_REQUESTS.name])
-    return [TopicPartition(PURCHASE_REQUESTS.name, each["partition_index"]) for each in topic["partitions"]]
+    described = admin.describe_topics(list(QUEUES))
+    return [
+        TopicPartition(topic["name"], each["partition_index"]) for topic in described for each in topic["partitions"]
+    ]
 
 
 @lru_cache(maxsize=1)

@@ -7,12 +7,13 @@ from inventory.reserving import discard, reserve
 from orders.events import read as read_order
 from seckill.envelope import BadEnvelope
 from seckill.streams.records import Batch, Permanent
-from seckill.topics import ORDER_EVENTS, PURCHASE_REQUESTS
+from seckill.topics import ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS
 
 
 class PurchaseRequests:
     group = "inventory"
-    topics = (PURCHASE_REQUESTS,)
+    topics = (PURCHASE_REQUESTS, PURCHASE_DIVERTED)
+    first = PURCHASE_DIVERTED
 
     def handle(self, batch: Batch) -> None:
         reserve(batch)

@@ -156,7 +156,7 @@ class Buyer:
         tries = 0
         while True:
             answer = yield from self._call(
-                "purchase", "POST", path, name, {"quantity": 1}, said, ("request_id", "partition", "offset"),
+                "purchase", "POST", path, name, {"quantity": 1}, said, ("request_id", "topic", "partition", "offset"),
                 {"Idempotency-Key": key, "Purchase-Ticket": ticket},
             )  # fmt: skip
             tries += 1

@@ -17,25 +17,32 @@ class State(IntEnum):
 
 
 class Breaker:
-    """`now` is any clock that does not go back, in seconds. Safe among threads."""
+    """`now` is any clock that does not go back, in seconds. Safe among threads. In half-open the one who tries has
+    `try_s` (else `open_s`) to find out."""
 
-    def __init__(self, most_failures: int, open_s: float) -> None:
+    def __init__(self, most_failures: int, open_s: float, try_s: float | None = None) -> None:
         self._most_failures, self._open_s = most_failures, open_s
+        self._try_s = open_s if try_s is None else try_s
         self._failures = 0
         self._open_until: float | None = None
         self._lock = threading.Lock()
 
     def may_try(self, now: float) -> bool:
         """True in half-open for one caller only: the next one may when he has had his time."""
+        open_until = self._open_until
+        if open_until is None:  # without the lock: it is asked for every purchase
+            return True
         with self._lock:
             if self._open_until is None:
                 return True
             if now < self._open_until:
                 return False
-            self._open_until = now + self._open_s
+            self._open_until = now + self._try_s
             return True
 
     def succeeded(self) -> None:
+        if not self._failures and self._open_until is None:
+            return
         with self._lock:
             self._failures, self._open_until = 0, None
 

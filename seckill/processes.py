@@ -23,7 +23,11 @@ SWEEPS = {
     "orders": "orders.duties:sweep",
     "notifications": "notifications.sweep:sweep",
 }
-METRICS = {"orders": "orders.metrics:FAMILIES", "notifications": "notifications.metrics:FAMILIES"}
+METRICS = {
+    "inventory": "inventory.metrics:FAMILIES",
+    "orders": "orders.metrics:FAMILIES",
+    "notifications": "notifications.metrics:FAMILIES",
+}
 RELAYS = {"inventory": ("inventory",), "orders": ("orders", "letters")}  # whose outbox rows each publishes
 
 

@@ -1,4 +1,4 @@
-"""Shell: an operator's words on where requests go and who reads: topics, slots of purchase.requests, switches."""
+"""Shell: an operator's words on who reads, and before a start: slots of purchase.requests, switches, topics."""
 
 from __future__ import annotations
 
@@ -152,8 +152,9 @@ def make_topics(bootstrap_servers: str) -> int:
 
     from seckill.streams.cluster import count_partitions, create_topics
     from seckill.streams.eviction import Evicts, refuse_eviction
+    from seckill.streams.moving import add_partitions
     from seckill.streams.slots import ensure
-    from seckill.topics import PURCHASE_REQUESTS
+    from seckill.topics import PURCHASE_DIVERTED, PURCHASE_REQUESTS
 
     known = settings.ENVIRONMENT
     try:
@@ -162,6 +163,9 @@ def make_topics(bootstrap_servers: str) -> int:
         print(f"seckill: {fault}", file=sys.stderr)
         return 1
     made = create_topics(bootstrap_servers)
-    ensure(PURCHASE_REQUESTS, count_partitions(bootstrap_servers, PURCHASE_REQUESTS))
+    partitions = count_partitions(bootstrap_servers, PURCHASE_REQUESTS)
+    ensure(PURCHASE_REQUESTS, partitions)
+    if PURCHASE_DIVERTED.name in made:  # beside one that has grown meanwhile
+        add_partitions(bootstrap_servers, PURCHASE_REQUESTS, partitions)
     print(f"made: {', '.join(made)}" if made else "all topics are there")
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 PARTITIONS = 12
@@ -21,6 +21,8 @@ class Topic:
     readers: tuple[str, ...]
     configs: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
     partitions: int = PARTITIONS
+    beside: Topic | None = None
+    """A second one of the same writer, readers, partitions and slots, for when this one is too long to wait in."""
 
     @property
     def dead(self) -> str:
@@ -28,14 +30,17 @@ class Topic:
         return f"{self.name}.dead"
 
 
-PURCHASE_REQUESTS = Topic(
-    "purchase.requests",
+PURCHASE_DIVERTED = Topic(
+    "purchase.requests.diverted",  # empty until `seckill backlog divert` sends new requests here
     writer="gateway",
     readers=("inventory", "analytics"),
     configs=MappingProxyType(
         {"message.timestamp.type": "LogAppendTime", "flush.messages": "1", "retention.ms": str(7 * DAY_MS)}
     ),
 )
+PURCHASE_REQUESTS = replace(PURCHASE_DIVERTED, name="purchase.requests", beside=PURCHASE_DIVERTED)
+QUEUES = (PURCHASE_REQUESTS.name, PURCHASE_DIVERTED.name)
+"""Where requests stand until inventory has decided them."""
 INVENTORY_DECISIONS = Topic(
     "inventory.decisions",
     writer="inventory",
@@ -56,7 +61,9 @@ ORDER_EVENTS = Topic(
     configs=MappingProxyType({"retention.ms": str(7 * DAY_MS)}),
 )
 
-TOPICS: dict[str, Topic] = {topic.name: topic for topic in (PURCHASE_REQUESTS, INVENTORY_DECISIONS, ORDER_EVENTS)}
+TOPICS: dict[str, Topic] = {
+    topic.name: topic for topic in (PURCHASE_REQUESTS, PURCHASE_DIVERTED, INVENTORY_DECISIONS, ORDER_EVENTS)
+}
 
 
 def replication(brokers: int) -> tuple[int, dict[str, str]]:

@@ -7,6 +7,7 @@ from django.urls import include, path
 from django.views.i18n import set_language
 
 from gateway.api import document
+from gateway.metrics import metrics
 from gateway.views import readyz
 
 
@@ -17,6 +18,7 @@ def livez(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("livez", livez),
     path("readyz", readyz),
+    path("metrics", metrics),
     path("api/docs", document.docs),
     path("api/openapi.json", document.openapi),
     path("problems/<slug:kind>", document.problem),

@@ -44,7 +44,7 @@ PROBLEMS: dict[str, Kind] = {
     "sold-out": Kind(409, "The last unit has been sold. (While some are only held, requests are still taken.)"),
     "queue-too-long": Kind(503, "The expected wait is longer than a request's deadline.", True),
     "queue-unavailable": Kind(503, "The queue takes nothing just now. The request is not in it.", True),
-    "queue-moving": Kind(503, "The user's place in the queue is being moved; it takes moments.", True),
+    "queue-moving": Kind(503, "The user's place in the queue is moved, or the queue diverted; it takes moments.", True),
     "queue-unknown": Kind(503, "Nobody knows whether the request is queued. Send it again, with the same key.", True),
     # following
     "no-such-purchase": Kind(404, "There is no such request, or it is somebody else's."),

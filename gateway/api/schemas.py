@@ -99,13 +99,14 @@ SCHEMAS: dict[str, Any] = {
     "Accepted": _object(
         {
             "request_id": REQUEST_ID, "status_url": f"{STATUS}?place={PLACE}",
-            "events_url": f"{STATUS}/events?place={PLACE}", "deadline_ms": 1795025435828, "partition": 1,
-            "offset": 4711, "position_estimate": 3200, "eta_ms": 1600,
+            "events_url": f"{STATUS}/events?place={PLACE}", "deadline_ms": 1795025435828,
+            "topic": "purchase.requests", "partition": 1, "offset": 4711, "position_estimate": 3200, "eta_ms": 1600,
         },
         request_id=UUID,
         status_url={"type": "string", "description": "Signed: every gateway can answer it at once."},
         events_url={"type": "string", "description": "For an EventSource. Whoever has it may listen: keep it."},
         deadline_ms=MS | {"description": "Not decided by then, it is TOO_LATE."},
+        topic={"type": "string"},
         partition={"type": "integer"},
         offset={"type": "integer"},
         position_estimate=_WAIT["position"],

@@ -38,6 +38,7 @@ from seckill.consistency.rows import (
     Transition,
     Unreadable,
 )
+from seckill.topics import QUEUES
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,4 @@ class Evidence:
     @cached_property
     def dead_requests(self) -> dict[Place, DeadLetter]:
         """Requests under examination: dead-lettered, not decided."""
-        return {
-            letter.place: letter
-            for letter in self.dead
-            if letter.group == "inventory" and letter.topic == "purchase.requests"
-        }
+        return {letter.place: letter for letter in self.dead if letter.group == "inventory" and letter.topic in QUEUES}

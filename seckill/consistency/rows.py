@@ -25,6 +25,7 @@ RESERVED = "RESERVED"
 TOLD = frozenset({"OrderPlaced", "OrderPaid", "OrderExpired", "OrderCancelled", "OrderRefunded", "LatePaymentRefunded"})
 """Order events a buyer gets a message about."""
 CHANNELS = ("sms", "email", "push")
+REQUESTS = "purchase.requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Attempt(NamedTuple):
     request_id: Id | None
     partition: int | None
     offset: int | None
+    topic: str = REQUESTS
 
 
 class Sight(NamedTuple):
@@ -74,6 +76,7 @@ class Sight(NamedTuple):
 class Place(NamedTuple):
     partition: int
     offset: int
+    topic: str = REQUESTS  # they stand in one of two
 
 
 class Requested(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id, identity
 from seckill.consistency.verdicts import Subject
+from seckill.topics import QUEUES
 
 
 class Moment(NamedTuple):
@@ -93,7 +94,7 @@ def _log(evidence: Evidence, cast: _Cast) -> list[Moment]:
     moments = []
     for said in evidence.requested:
         if said.request_id in cast.requests:
-            where = f"purchase.requests-{said.place.partition}@{said.place.offset}"
+            where = f"{said.place.topic}-{said.place.partition}@{said.place.offset}"
             what = f"request {said.request_id} of {said.user_id}: {said.quantity} {said.sku} of sale {said.sale_id}"
             moments.append(Moment(said.timestamp_ms, 1, where, what))
     for decision in evidence.decisions_said:
@@ -105,7 +106,7 @@ def _log(evidence: Evidence, cast: _Cast) -> list[Moment]:
             where = f"order.events-{event.place.partition}@{event.place.offset}"
             moments.append(Moment(event.timestamp_ms, 7, where, f"{event.event} of order {event.order_id}"))
     for letter in evidence.dead:
-        said_there = evidence.requested_at.get(letter.place) if letter.topic == "purchase.requests" else None
+        said_there = evidence.requested_at.get(letter.place) if letter.topic in QUEUES else None
         if said_there is not None and said_there.request_id in cast.requests:
             what = f"dead letter of {letter.group} ({letter.state}): {letter.reason}"
             moments.append(Moment(letter.died_at_ms, 2, "dead letters", what))

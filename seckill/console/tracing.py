@@ -40,7 +40,8 @@ _STEPS = (
     "SELECT to_timestamp(admitted_at_ms / 1000.0), 1, 'gateway', "
     "format('request %%s of %%s: %%s %%s of sale %%s, admitted', request_id, user_id, quantity, sku, sale_id), '' "
     "FROM inventory_decided WHERE request_id = ANY(%(ids)s)",
-    "SELECT to_timestamp(decided_at_ms / 1000.0), 2, format('purchase.requests-%%s@%%s', partition, record_offset), "
+    "SELECT to_timestamp(decided_at_ms / 1000.0), 2, format('%%s-%%s@%%s', (SELECT min(topic) FROM streams_offset "
+    "WHERE streams_offset.topic_id = inventory_decided.topic_id), partition, record_offset), "
     "format('decided %%s at stock version %%s', decision, stock_version), xmin::text "
     "FROM inventory_decided WHERE request_id = ANY(%(ids)s)",
     "SELECT at, 3, 'ledger', format('version %%s: %%s, %%s from %%s to %%s', version, kind, units, debit, credit), "

@@ -35,7 +35,7 @@ from seckill.console.words import HOPS
 from seckill.stack import control
 from seckill.stack.services import Layout
 from seckill.streams.models import ConsumerOffset
-from seckill.topics import PURCHASE_REQUESTS
+from seckill.topics import QUEUES
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ def _reached() -> Reached:
 
 
 def _point(ends: dict[Place, int], reached: Reached) -> Point:
-    requests = {place: end for place, end in ends.items() if place[0] == PURCHASE_REQUESTS.name}
+    requests = {place: end for place, end in ends.items() if place[0] in QUEUES}
     decided = sum(reached.get(("inventory", *place), 0) for place in requests)
     return Point(_now_ms(), offered.total(), sum(requests.values()), decided)
 

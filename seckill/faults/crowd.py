@@ -115,7 +115,7 @@ class Buyer:
         )  # fmt: skip
         if told.status == 403:
             self._ticket = ""  # too early, or its time was over
-        known = {name: told.body[name] for name in ("request_id", "partition", "offset") if name in told.body}
+        known = {name: told.body[name] for name in ("request_id", "topic", "partition", "offset") if name in told.body}
         problem = told.body.get("type", "")
         self._book.write(
             "purchase", began, user=self.name, key=key, sale=self.sale, quantity=quantity, status=told.status,

@@ -20,7 +20,7 @@ from kafka.structs import OffsetAndMetadata
 
 from seckill.streams import cluster, offsets, switches
 from seckill.streams.ready import announce
-from seckill.streams.records import Handler
+from seckill.streams.records import Handler, Prefers
 from seckill.streams.working import PASSING, Delivery, Worker
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ METADATA_MS = 5_000
 """A leader that joined before it knew the topics assigns nothing, and looks again only when it hears of them."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
+LATER_EVERY = 5
+"""Where one topic goes first, every fifth look is the others' alone: what stands there is worked off, too."""
 SWITCH_S = 1.0
 """So often a consumer looks whether its group is switched off."""
 
@@ -57,6 +59,9 @@ class Loop:
         self._claims: dict[TopicPartition, offsets.Claim] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._pauses: dict[TopicPartition, Pause] = {}
+        self._first = handler.first.name if isinstance(handler, Prefers) else ""
+        self._looks = 0
+        self._held: set[TopicPartition] = set()  # while others have their turn
         self._new: set[TopicPartition] = set()
         self._is_off = False
         self._look_at_switch_at = 0.0
@@ -88,7 +93,7 @@ class Loop:
             self._consumer.close(autocommit=False)
 
     def _turn(self) -> None:
-        polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
+        polled = self._poll()
         if self._new:
             self._claim_new()
         for partition, records in polled.items():
@@ -111,12 +116,55 @@ class Loop:
             return  # as it was
         if is_off != self._is_off:
             log.warning("switched", extra={"group": self._handler.group, "to": "off" if is_off else "on"})
-        was_off, self._is_off = self._is_off, is_off
-        for partition in self._claims:
-            if is_off:
-                self._consumer.pause(partition)
-            elif was_off and self._pauses.get(partition, NOT_PAUSED).until == float("inf"):
-                self._consumer.resume(partition)
+            self._is_off = is_off
+            for partition in self._claims:
+                self._go_or_rest(partition)
+
+    def _poll(self) -> Any:
+        """Where one topic goes first and there is a backlog in the others, it is looked at before each look at them.
+        What is fetched and held still is kept by the client."""
+        self._unpark()
+        later = {partition for partition in self._claims if partition.topic != self._first}
+        if not self._first or not any(map(self._is_behind, later)):
+            self._hold(set())
+        else:
+            self._looks += 1
+            if self._looks % LATER_EVERY:
+                self._hold(later)
+                polled = self._consumer.poll(timeout_ms=0, max_records=MOST_RECORDS)
+                if polled:
+                    return polled
+                self._hold(set())
+            else:
+                self._hold(self._claims.keys() - later)
+        return self._consumer.poll(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
+
+    def _unpark(self) -> None:
+        """kafka-python 3.0.12 keeps what it had fetched of a paused partition, and puts it back only where nothing is
+        in its place; one that is used up counts as something, and the partition would be silent for ever."""
+        fetcher = self._consumer._fetcher
+        if not fetcher._next_partition_records:
+            fetcher._next_partition_records = None
+
+    def _hold(self, partitions: set[TopicPartition]) -> None:
+        changed, self._held = partitions ^ self._held, partitions
+        for partition in changed & self._claims.keys():
+            self._go_or_rest(partition)
+
+    def _is_behind(self, partition: TopicPartition) -> bool:
+        """As far as the last fetch told; what rests for a fault has nothing to do."""
+        end = self._consumer.highwater(partition)
+        return end is not None and end > self._positions[partition] and not self._rests(partition)
+
+    def _rests(self, partition: TopicPartition) -> bool:
+        return self._is_off or self._pauses.get(partition, NOT_PAUSED).until != float("inf")
+
+    def _go_or_rest(self, partition: TopicPartition) -> None:
+        """Whoever has a reason to hold a partition still has told us; here it is done."""
+        if partition in self._held or self._rests(partition):
+            self._consumer.pause(partition)
+        else:
+            self._consumer.resume(partition)
 
     # ── assignment ───────────────────────────────────────────────────────────────────────────────
 
@@ -154,8 +202,7 @@ class Loop:
         self._new.discard(partition)
         self._claims[partition] = claim
         self._go_to(partition, claim.next_offset)
-        if not self._is_off:
-            self._consumer.resume(partition)
+        self._go_or_rest(partition)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """What comes before each joining, too. The client is told to hold on to it: kafka-python 3.0.12 forgets a
@@ -169,6 +216,7 @@ class Loop:
             self._new.discard(partition)
             self._claims.pop(partition, None)
             self._pauses.pop(partition, None)
+            self._held.discard(partition)
 
     def _go_to(self, partition: TopicPartition, offset: int) -> None:
         self._positions[partition] = offset
@@ -222,7 +270,7 @@ class Loop:
         self._pauses[partition] = self._pauses[partition]._replace(until=float("inf"))
         self._look_again(partition, TimeoutError("claimed by another one during a pause"))
         if partition in self._claims:
-            self._consumer.resume(partition)
+            self._go_or_rest(partition)
 
 
 class OutsideTheLog(Exception):

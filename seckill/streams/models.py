@@ -99,9 +99,23 @@ class SlotMap(models.Model):
     version = models.BigIntegerField()
     partition_of = models.JSONField()  # by slot
     moving = models.JSONField(default=dict)  # slot → the partition it goes to
+    diverted = models.BigIntegerField(default=0)  # the divert in force, or 0
+    turning = models.CharField(max_length=10, default="")  # divert, rejoin: nobody is sent anywhere until that is done
 
     class Meta:
         db_table = "streams_slot_map"
+
+
+class Divert(models.Model):
+    """Who stays where he was while a divert is in force: whoever had something open there. Written once."""
+
+    topic = models.CharField(max_length=249)
+    stayers = models.BinaryField()  # as seckill/streams/stayers.py has them
+    users = models.IntegerField()
+    began_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "streams_divert"
 
 
 class ProducerLease(models.Model):

@@ -9,7 +9,7 @@ to the next: two operators at once cannot both succeed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from django.db import connection
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -48,13 +48,16 @@ def mark(bootstrap_servers: str, topic: Topic, moves: Mapping[int, int], tell: T
     row = table(topic)
     if row.moving:
         raise Refused(f"{len(row.moving)} slots are being moved already: finish that first, or abort it")
+    if row.turning:
+        raise Refused(f"a {row.turning} is under way: `seckill backlog` finishes or aborts it")
     moves = {slot: partition for slot, partition in moves.items() if row.partition_of[slot] != partition}
     if not moves:
         raise Refused("these slots are there already")
     most = max(moves.values())
-    if most >= cluster.count_partitions(bootstrap_servers, topic):
-        raise Refused(f"{topic.name} has no partition {most}; `seckill slots grow` adds partitions")
-    _wait(lambda: _who(topic, "partitions <= %s", most), "producers that do not know the new partitions yet", tell)
+    for each in with_beside(topic):
+        if most >= cluster.count_partitions(bootstrap_servers, each):
+            raise Refused(f"{each.name} has no partition {most}; `seckill slots grow` adds partitions")
+    wait(lambda: who(topic, "partitions <= %s", most), "producers that do not know the new partitions yet", tell)
     _change("mark", row, {str(slot): partition for slot, partition in moves.items()}, row.partition_of)
 
 
@@ -63,10 +66,10 @@ def finish(bootstrap_servers: str, topic: Topic, group: str, tell: Tell) -> int:
     row = table(topic)
     if not row.moving:
         raise Refused("no slot is being moved")
-    _wait(lambda: _who(topic, "version < %s", row.version), "producers that may still write by the old table", tell)
-    barrier = _ends(bootstrap_servers, topic, sorted({row.partition_of[int(slot)] for slot in row.moving}))
-    described = cluster.describe(bootstrap_servers, [topic])
-    _wait(lambda: _behind(described, topic, group, barrier), f"{group}, which has yet to pass", tell)
+    wait(lambda: who(topic, "version < %s", row.version), "producers that may still write by the old table", tell)
+    left = sorted({row.partition_of[int(slot)] for slot in row.moving})
+    for each in with_beside(topic):  # the slots are those of both
+        pass_by(bootstrap_servers, each, group, ends_of(bootstrap_servers, each, left), tell)
     partition_of = list(row.partition_of)
     for slot, partition in row.moving.items():
         partition_of[int(slot)] = partition
@@ -83,15 +86,27 @@ def abort(topic: Topic) -> int:
 
 def add_partitions(bootstrap_servers: str, topic: Topic, partitions: int) -> None:
     """Nothing moves by that; `Refused` if there are more already."""
-    there = cluster.count_partitions(bootstrap_servers, topic)
-    if partitions < there:
-        raise Refused(f"{topic.name} has {there} partitions; they cannot become fewer")
-    if partitions > there:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-        try:
-            admin.create_partitions({topic.name: partitions})
-        finally:
-            admin.close()
+    for each in with_beside(topic):
+        there = cluster.count_partitions(bootstrap_servers, each)
+        if partitions < there:
+            raise Refused(f"{each.name} has {there} partitions; they cannot become fewer")
+        if partitions > there:
+            admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+            try:
+                admin.create_partitions({each.name: partitions})
+            finally:
+                admin.close()
+
+
+def with_beside(topic: Topic) -> list[Topic]:
+    """All topics that go by the slots of this one."""
+    return [topic] if topic.beside is None else [topic, topic.beside]
+
+
+def pass_by(bootstrap_servers: str, topic: Topic, group: str, barrier: Mapping[int, int], tell: Tell) -> None:
+    """Wait until the group has gone past these offsets, partition by partition."""
+    described = cluster.describe(bootstrap_servers, [topic])
+    wait(lambda: _behind(described, topic, group, barrier), f"{group}, which has yet to pass", tell)
 
 
 def _change(step: str, row: SlotMap, moving: Mapping[str, int], partition_of: list[int]) -> int:
@@ -104,7 +119,7 @@ def _change(step: str, row: SlotMap, moving: Mapping[str, int], partition_of: li
     return row.version + 1
 
 
-def _who(topic: Topic, condition: str, value: int) -> list[str]:
+def who(topic: Topic, condition: str, value: float) -> list[str]:
     """Producers of whom it holds, and who may still write or have something under way."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -128,7 +143,7 @@ def _behind(described: cluster.Cluster, topic: Topic, group: str, barrier: Mappi
             if end > read.get(partition, 0)]  # fmt: skip
 
 
-def _wait(missing: Callable[[], list[str]], what: str, tell: Tell) -> None:
+def wait(missing: Callable[[], list[str]], what: str, tell: Tell) -> None:
     deadline = time.monotonic() + PATIENCE_S
     said: list[str] = []
     while found := missing():
@@ -140,7 +155,7 @@ def _wait(missing: Callable[[], list[str]], what: str, tell: Tell) -> None:
         time.sleep(LOOK_S)
 
 
-def _ends(bootstrap_servers: str, topic: Topic, partitions: list[int]) -> dict[int, int]:
+def ends_of(bootstrap_servers: str, topic: Topic, partitions: Iterable[int]) -> dict[int, int]:
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
     try:
         ends = consumer.end_offsets([TopicPartition(topic.name, number) for number in partitions])

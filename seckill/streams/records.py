@@ -65,6 +65,14 @@ class Discards(Protocol):
     def discard(self, batch: Batch) -> None: ...
 
 
+@runtime_checkable
+class Prefers(Protocol):
+    """A handler of several topics, one of which goes first while there is something in it."""
+
+    @property
+    def first(self) -> Topic: ...
+
+
 def received(record: Any) -> Received:
     """From kafka-python's record; `Permanent` if it is no message of ours."""
     try:

@@ -22,8 +22,9 @@ from django.db import close_old_connections, connection
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from seckill.streams.models import SlotMap
+from seckill.streams.models import Divert, SlotMap
 from seckill.streams.partitioners import SlotTable, slot_of
+from seckill.streams.stayers import Stayers
 from seckill.topics import Topic
 
 log = logging.getLogger(__name__)
@@ -36,10 +37,15 @@ FIRST_S = 2.0
 """So long the first records wait for the first lease."""
 MOST_DELIVERY_S = 10.0
 """`delivery_timeout_ms` of every producer that writes by slots: afterwards nothing of it arrives any more."""
+NOBODY = Stayers(())
 
 
 class NotNow(Exception):
     """The record was not sent, and nothing of it will arrive; soon it can be."""
+
+
+class NoLease(NotNow):
+    """Broker or database do not answer: nobody has moved anything, it is only not known."""
 
 
 class Known(NamedTuple):
@@ -48,14 +54,23 @@ class Known(NamedTuple):
     table: SlotTable
     moving: frozenset[int]
     until: float  # monotonic
+    turning: str = ""
+    diverted: int = 0
+    stayers: Stayers = NOBODY
 
     def place(self, key: bytes) -> int:
         if time.monotonic() >= self.until:
-            raise NotNow("the lease has ended: it is not known what has been moved")
+            raise NoLease("the lease has ended: it is not known what has been moved")
+        if self.turning:
+            raise NotNow(f"{self.turning}: everybody waits for that")
         slot = slot_of(key)
         if slot in self.moving:
             raise NotNow(f"slot {slot} is being moved")
         return self.table.partition_of[slot]
+
+    def is_diverted(self, key: bytes) -> bool:
+        """A user is always on one side: all of his requests go beside, or none."""
+        return bool(self.diverted) and key not in self.stayers
 
 
 def ensure(topic: Topic, partitions: int) -> None:
@@ -93,8 +108,9 @@ class SlotWriter:
         known = self._enter()
         version = known.table.version
         try:
+            partition = known.place(key)
             sent = self._producer.send(
-                self._topic.name, key=key, value=value, headers=list(headers), partition=known.place(key)
+                self._topic_of(known, key).name, key=key, value=value, headers=list(headers), partition=partition
             )
         except ValueError as unknown:  # the table is newer than what the client knows of the topic
             self._leave(version)
@@ -104,6 +120,15 @@ class SlotWriter:
             raise
         sent.add_both(lambda _: self._leave(version))
         return sent
+
+    def goes_to(self, key: bytes) -> str:
+        """The name of the topic that it would be sent to now, as far as is known."""
+        known = self._known
+        return self._topic.name if known is None else self._topic_of(known, key).name
+
+    def _topic_of(self, known: Known, key: bytes) -> Topic:
+        beside = self._topic.beside
+        return beside if beside is not None and known.is_diverted(key) else self._topic
 
     def close(self) -> None:
         self._closing.set()
@@ -115,7 +140,7 @@ class SlotWriter:
             if self._thread is None:
                 self._begin()
         if not self._begun.wait(FIRST_S):
-            raise NotNow("no lease yet")
+            raise NoLease("no lease yet")
         with self._lock:
             known = self._known
             assert known is not None
@@ -141,7 +166,7 @@ class SlotWriter:
                         self._lease(0)
                         leased = True
                     self._renew()
-                except (DatabaseError, SlotMap.DoesNotExist, KafkaError) as fault:
+                except (DatabaseError, SlotMap.DoesNotExist, Divert.DoesNotExist, KafkaError) as fault:
                     log.warning("lease not renewed", extra={"topic": self._topic.name, "reason": str(fault)})
                     close_old_connections()
                 if self._closing.wait(BEAT_S):
@@ -157,18 +182,31 @@ class SlotWriter:
         """Go by the table as it is now; then say so, as soon as nothing is under way by an older one."""
         began = time.monotonic()
         row = SlotMap.objects.get(topic=self._topic.name)
-        table = SlotTable(row.version, tuple(row.partition_of))
-        moving = frozenset(map(int, row.moving))
+        before = self._known
+        known = Known(
+            SlotTable(row.version, tuple(row.partition_of)), frozenset(map(int, row.moving)),
+            began if before is None else before.until, row.turning, row.diverted, _stayers(row.diverted, before),
+        )  # fmt: skip
         with self._lock:
-            self._known = Known(table, moving, self._known.until if self._known is not None else began)
+            self._known = known
             self._under_way += Counter()  # forgets what is settled
-            settled = min([*self._under_way, table.version])
+            settled = min([*self._under_way, row.version])
         self._lease(settled)
         with self._lock:
-            self._known = Known(table, moving, began + LEASE_S - MARGIN_S)
+            self._known = known._replace(until=began + LEASE_S - MARGIN_S)
         self._begun.set()
 
     def _lease(self, version: int) -> None:
-        partitions = len(self._producer.partitions_for(self._topic.name))
+        topics = filter(None, (self._topic, self._topic.beside))
+        partitions = min(len(self._producer.partitions_for(topic.name)) for topic in topics)
         with connection.cursor() as cursor:
             cursor.execute(_RENEW, [self._id, self._topic.name, self._name, version, partitions, LEASE_S])
+
+
+def _stayers(divert: int, known: Known | None) -> Stayers:
+    """Of a divert; they never change, so they are read once."""
+    if not divert:
+        return NOBODY
+    if known is not None and known.diverted == divert:
+        return known.stayers
+    return Stayers.decode(bytes(Divert.objects.get(id=divert).stayers))

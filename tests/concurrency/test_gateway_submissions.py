@@ -17,7 +17,7 @@ from gateway import submissions
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.submissions import THREADS, Turnstile, Wanted
 from seckill.problems import Problem
-from seckill.streams.slots import NotNow
+from seckill.streams.slots import NoLease, NotNow
 from seckill.topics import PURCHASE_REQUESTS
 from tests.services import together, until
 
@@ -143,12 +143,12 @@ def test_those_who_come_back_while_the_breaker_is_open_do_not_keep_it_open(produ
     turnstile, known = Turnstile(), wanted()
     with pytest.raises(Problem):
         turnstile.pass_through(known)
-    turnstile.breaker.trip(-1000.0)  # its rest is long over
+    turnstile.breaker.failed(-1000.0)  # its rest is long over
     back = known._replace(ask=known.ask._replace(full=Verdict.NO_QUEUE.value))
     with pytest.raises(Problem) as told:
         turnstile.pass_through(back)
     assert told.value.kind == "queue-unknown"
-    assert turnstile.breaker.admits(0.0), "somebody has to try"
+    assert turnstile.breaker.may_try(0.0), "somebody has to try"
 
 
 def test_a_failure_opens_the_breaker_and_an_acknowledgement_closes_it(producer: Producer) -> None:
@@ -156,10 +156,10 @@ def test_a_failure_opens_the_breaker_and_an_acknowledgement_closes_it(producer: 
     turnstile = Turnstile()
     with pytest.raises(Problem):
         turnstile.pass_through(wanted())
-    assert not turnstile.breaker.admits(0.0)
+    assert not turnstile.breaker.may_try(0.0)
     producer.fault = None
     turnstile.pass_through(wanted())
-    assert turnstile.breaker.admits(0.0)
+    assert turnstile.breaker.may_try(0.0)
 
 
 def test_while_the_breaker_is_open_a_known_request_without_a_place_is_not_sent(producer: Producer) -> None:
@@ -171,6 +171,16 @@ def test_while_the_breaker_is_open_a_known_request_without_a_place_is_not_sent(p
     with pytest.raises(Problem, match="not known"):
         turnstile.pass_through(again._replace(ask=again.ask._replace(full=Verdict.NO_QUEUE.value)))
     assert producer.sent == []
+
+
+def test_a_lease_that_has_run_out_is_told_as_a_queue_that_takes_nothing(producer: Producer) -> None:
+    """The database or broker stalls: nothing is being moved, and nobody is told so."""
+    producer.fault = NoLease("the lease has ended")
+    turnstile, asked = Turnstile(), wanted()
+    for kind in ("queue-unavailable", "queue-unknown"):  # of one that was here before, something may be under way
+        with pytest.raises(Problem) as refused:
+            turnstile.pass_through(asked)
+        assert (refused.value.status, refused.value.kind) == (503, kind)
 
 
 def test_a_buyer_whose_slot_is_being_moved_is_asked_back_and_nobody_else_is_kept_out(producer: Producer) -> None:

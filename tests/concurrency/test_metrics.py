@@ -9,14 +9,21 @@ from datetime import timedelta
 
 import pytest
 from django.db import OperationalError
+from django.test import Client
 from django.utils import timezone
 
-from mqcore.metrics import Family
+from gateway import buying, submissions
+from gateway import metrics as of_gateway
+from inventory import metrics as of_inventory
+from inventory.models import Sale, Stock
+from mqcore.metrics import Family, Histogram
 from notifications import metrics as of_notifications
 from notifications.models import Channel
 from orders import metrics as of_orders
 from seckill.metrics import gauge, page, serve
+from seckill.problems import Problem
 from seckill.stack.broker import free_port
+from seckill.streams.models import DeadLetter
 from tests.concurrency.orders_cast import order, overdue
 
 
@@ -41,6 +48,39 @@ def test_the_breaker_of_a_channel_is_seen() -> None:
     assert found['seckill_channel_breaker_state{channel="sms"}'] == 2
     assert found['seckill_channel_failures{channel="sms"}'] == 7
     assert found['seckill_channel_breaker_state{channel="email"}'] == 0
+
+
+def test_stock_is_shown_by_account_and_dead_letters_by_state() -> None:
+    sale = Sale.objects.create(name="Gong", opens_at_ms=0, closes_at_ms=1)
+    Stock.objects.create(sale=sale, sku="phone", unit_price=1, cap=1, declared=5, available=3, reserved=2)
+    DeadLetter.objects.create(group="orders", topic="t", topic_id="t", partition=0, offset=1, reason="bad")
+    found = values(of_inventory.FAMILIES)
+    of_phone = f'seckill_stock_units{{sale="{sale.pk}",sku="phone",account='
+    assert [found[of_phone + f'"{account}"}}'] for account in ("available", "reserved", "sold")] == [3, 2, 0]
+    assert found['seckill_dead_letters{group="orders",state="open"}'] == 1
+    assert not any(name.startswith("seckill_outbox_rows") for name in found), "nothing waits"
+
+
+def test_a_gateway_counts_purchases_by_what_it_has_answered(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise Problem(409, "sold-out", "The last unit has been sold.")
+
+    monkeypatch.setattr(buying, "_buy", refuse)
+    monkeypatch.setattr(of_gateway, "PURCHASES", new := histogram())
+    monkeypatch.setattr(of_gateway, "FAMILIES", [new, *of_gateway.FAMILIES[1:]])
+    for _ in range(3):
+        with pytest.raises(Problem):
+            buying.buy(None, None)  # type: ignore[arg-type]  # neither is looked at
+    submissions.turnstile().breaker.succeeded()
+    lines = client.get("/metrics").content.decode().splitlines()
+    assert 'seckill_purchase_seconds_count{answer="sold-out"} 3' in lines
+    assert "seckill_queue_breaker_state 0" in lines
+    assert any(line.startswith('seckill_submissions_total{end="acknowledged"} ') for line in lines)
+
+
+def histogram() -> Histogram:
+    old = of_gateway.PURCHASES
+    return Histogram(old.name, old.meaning, old.labels, of_gateway.BOUNDS_S)
 
 
 def away() -> Iterator[tuple[tuple[str, ...], float]]:

@@ -66,7 +66,7 @@ def other(topic: Topic) -> int:
 def read_to_the_end(broker: BrokerProcess, topic: Topic) -> None:
     """As a group does that is through."""
     described = cluster.describe(broker.address, [topic])
-    for partition, end in moving._ends(broker.address, topic, list(range(topic.partitions))).items():
+    for partition, end in moving.ends_of(broker.address, topic, list(range(topic.partitions))).items():
         ConsumerOffset.objects.update_or_create(
             cluster_id=described.id, topic_id=described.topic_ids[topic.name], topic=topic.name, partition=partition,
             group="readers", defaults={"next_offset": end},

@@ -59,15 +59,17 @@ def _sent_in_turn(attempts: Iterable[Attempt]) -> Iterator[tuple[Id, Id]]:
 
 
 class Turn(NamedTuple):
-    """When something came: by offset within a partition, by time across them (a user's slot may have been moved)."""
+    """When something came: by offset within a partition, by time across them (a user's slot may have been moved, or he
+    diverted)."""
 
     at_ms: int
     partition: int
     offset: int
+    topic: str = ""
 
 
 def _is_before(first: Turn, second: Turn) -> bool:
-    if first.partition == second.partition:
+    if (first.topic, first.partition) == (second.topic, second.partition):
         return first.offset < second.offset
     return first.at_ms <= second.at_ms
 
@@ -117,12 +119,12 @@ def fair(evidence: Evidence, found: Found) -> None:
     ]
     backs = _backs(evidence)
     articles: dict[tuple[int, str], list[tuple[Requested, Decided]]] = defaultdict(list)
-    partitions: dict[tuple[int, str, int], list[tuple[Requested, Decided]]] = defaultdict(list)
+    partitions: dict[tuple[int, str, int, str], list[tuple[Requested, Decided]]] = defaultdict(list)
     for said, row in rows:
         articles[row.sale_id, row.sku].append((said, row))
-        partitions[row.sale_id, row.sku, said.place.partition].append((said, row))
+        partitions[row.sale_id, row.sku, said.place.partition, said.place.topic].append((said, row))
     found.looked_at += len(rows)
-    for (sale_id, sku, _), group in partitions.items():
+    for (sale_id, sku, *_), group in partitions.items():
         group.sort(key=lambda pair: pair[0].place.offset)
         for said, row, before, _ in _inversions(group, backs.get((sale_id, sku), [])):
             found.say_wrong(f"served at {said.place}, while {before} stood before it and was sent away", _of(row))

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id
-from seckill.consistency.invariants.requests import REQUESTS
 from seckill.consistency.rows import CHANNELS, TOLD, Place
 from seckill.consistency.verdicts import Found, Subject
 from seckill.topics import TOPICS
@@ -42,7 +41,7 @@ def no_gap(evidence: Evidence, found: Found) -> None:
             found.say_missing(f"{group} has not read {where}", Subject(request))
 
     for said in evidence.requested:
-        look("inventory", REQUESTS, said.place, said.place in seen, said.request_id)
+        look("inventory", said.place.topic, said.place, said.place in seen, said.request_id)
     read = {row.event_id for row in evidence.decisions_read}
     shown = {row.request_id for row in evidence.outcomes}
     for decision in evidence.decisions_said:

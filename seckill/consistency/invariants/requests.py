@@ -10,7 +10,6 @@ from seckill.consistency.identity import Id, number
 from seckill.consistency.rows import RESERVED, Place
 from seckill.consistency.verdicts import Found, Subject
 
-REQUESTS = "purchase.requests"
 DIGITS = 10**12
 
 
@@ -23,9 +22,9 @@ def none_lost(evidence: Evidence, found: Found) -> None:
         if attempt.request_id is None or attempt.partition is None or attempt.offset is None:
             found.say_wrong("a 202 that names no request or no place", Subject(user_id=attempt.user_id))
             continue
-        said = evidence.requested_at.get(Place(attempt.partition, attempt.offset))
+        said = evidence.requested_at.get(Place(attempt.partition, attempt.offset, attempt.topic))
         subject = Subject(attempt.request_id, None, attempt.user_id)
-        where = f"{REQUESTS}-{attempt.partition}@{attempt.offset}"
+        where = f"{attempt.topic}-{attempt.partition}@{attempt.offset}"
         if said is None:
             found.say_missing(f"acknowledged at {where}, where nothing stands", subject)
         elif said.request_id != attempt.request_id or said.user_id != attempt.user_id:

@@ -11,8 +11,9 @@ from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id
 from seckill.consistency.rows import Place
 from seckill.consistency.verdicts import Found
+from seckill.topics import QUEUES
 
-REQUESTS, DECISIONS, ORDERS = "purchase.requests", "inventory.decisions", "order.events"
+DECISIONS, ORDERS = "inventory.decisions", "order.events"
 REQUESTED, RELEASED = "PurchaseRequested", "UnitsReleased"
 STATES = {
     "PENDING_PAYMENT": "OrderPlaced",
@@ -70,7 +71,7 @@ def _against_the_log(evidence: Evidence, found: Found, run: str, cuts: dict[tupl
 
 def _said(evidence: Evidence) -> Iterator[Said]:
     for asked in evidence.requested:
-        yield Said(REQUESTS, asked.place, REQUESTED, asked.request_id)
+        yield Said(asked.place.topic, asked.place, REQUESTED, asked.request_id)
     for decided in evidence.decisions_said:
         yield Said(DECISIONS, decided.place, decided.decision, decided.event_id)
     for changed in evidence.orders_said:
@@ -82,21 +83,21 @@ def _against_the_books(evidence: Evidence, found: Found, run: str) -> None:
     mine: dict[tuple[str, str, int | None], int] = defaultdict(int)
     for row in evidence.counted:
         if row.run == run:
-            mine[row.topic, row.kind, row.partition if row.topic == REQUESTS else None] += row.events
+            mine[row.topic, row.kind, row.partition if row.topic in QUEUES else None] += row.events
     books: dict[tuple[str, str, int | None], int] = defaultdict(int)
     for decided in evidence.decided:
-        books[REQUESTS, REQUESTED, decided.place.partition] += 1
+        books[decided.place.topic, REQUESTED, decided.place.partition] += 1
         books[DECISIONS, decided.decision, None] += 1
-    undecided: dict[int, int] = defaultdict(int)
+    undecided: dict[tuple[str, int], int] = defaultdict(int)
     for place in evidence.dead_requests:
-        undecided[place.partition] += 1
+        undecided[place.topic, place.partition] += 1
     for change in evidence.transitions:
         books[ORDERS, STATES[change.after], None] += 1
     for key in sorted(mine.keys() | books.keys(), key=str):
         topic, kind, partition = key
-        if topic == REQUESTS or kind in STATES.values() or (topic == DECISIONS and kind != RELEASED):
+        if topic in QUEUES or kind in STATES.values() or (topic == DECISIONS and kind != RELEASED):
             found.looked_at += 1
-            spared = undecided[partition] if partition is not None else 0
+            spared = undecided[topic, partition] if partition is not None else 0
             if abs(mine[key] - books[key]) > spared:
                 where = "" if partition is None else f" of partition {partition}"
                 found.say_wrong(f"{run}: {mine[key]} {kind}{where}, and the database has {books[key]}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from seckill.consistency import rows
-from seckill.consistency.rows import Place
+from seckill.consistency.rows import REQUESTS, Place
 
 BLOCK = 20_000
 _MS = "(extract(epoch FROM {}) * 1000)::bigint"
@@ -17,6 +17,13 @@ _MS = "(extract(epoch FROM {}) * 1000)::bigint"
 
 def _ms(column: str) -> str:
     return _MS.format(column)
+
+
+_TOPIC = f"coalesce(log.topic, '{REQUESTS}')"
+_WITH_TOPIC = (
+    " AS row LEFT JOIN (SELECT topic_id, min(topic) AS topic FROM streams_offset GROUP BY topic_id) AS log"
+    " ON log.topic_id = row.topic_id"
+)
 
 
 class Query(NamedTuple):
@@ -56,14 +63,14 @@ QUERIES = (
         "decided",
         "O",
         "SELECT request_id::text, user_id, sale_id, sku, quantity, decision, stock_version, decided_at_ms, "
-        "admitted_at_ms, deadline_ms, partition, record_offset FROM inventory_decided",
+        f"admitted_at_ms, deadline_ms, partition, record_offset, {_TOPIC} FROM inventory_decided{_WITH_TOPIC}",
         lambda *row: rows.Decided._make((*row[:10], Place(*row[10:]))),
         (0,),
     ),
     Query(
         "redelivered",
         "O",
-        "SELECT request_id::text, partition, record_offset FROM inventory_redelivery",
+        f"SELECT request_id::text, partition, record_offset, {_TOPIC} FROM inventory_redelivery{_WITH_TOPIC}",
         lambda *row: rows.Redelivered(row[0], Place(*row[1:])),
         (0,),
     ),
@@ -137,7 +144,7 @@ QUERIES = (
         "O",
         "SELECT consumer_group, topic, partition, record_offset, state, reason, "
         f"{_ms('died_at')} FROM streams_dead_letter",
-        lambda *row: rows.DeadLetter(row[0], row[1], Place(row[2], row[3]), *row[4:]),
+        lambda *row: rows.DeadLetter(row[0], row[1], Place(row[2], row[3], row[1]), *row[4:]),
     ),
 )
 _OUTBOX = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from seckill.consistency.identity import Id, identity
-from seckill.consistency.rows import Attempt, ProviderLine, Sight, SinkLine
+from seckill.consistency.rows import REQUESTS, Attempt, ProviderLine, Sight, SinkLine
 
 BLOCK = 4 * 1024 * 1024
 
@@ -71,7 +71,7 @@ def _note(said: dict[str, Any], found: Crowd, memory: _Memory) -> None:
                 Attempt(
                     said["at_ms"], said["took_ms"], said["user"], said["key"], said["sale"], said["quantity"],
                     said["status"], None if request is None else identity(request), said.get("partition"),
-                    said.get("offset"),
+                    said.get("offset"), said.get("topic", REQUESTS),
                 )
             )  # fmt: skip
         case "poll":

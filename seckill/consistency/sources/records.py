@@ -22,7 +22,7 @@ from kafka import KafkaConsumer, TopicPartition
 from seckill.consistency.identity import identity
 from seckill.consistency.rows import DecisionSaid, Log, OrderSaid, Place, Requested, Unreadable
 from seckill.consistency.sources.topics import BOOTSTRAP_MS
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS, TOPICS
+from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS, TOPICS
 
 PATIENCE_S = 20.0
 """So long without a record before the cut, and the source is not whole."""
@@ -81,14 +81,14 @@ class Reading:
 
 def _take(found: Read, topic: str, rows: list[Row]) -> None:
     match topic:
-        case PURCHASE_REQUESTS.name:
-            found.requested.extend(Requested(Place(row[0], row[1]), *row[2:]) for row in rows)
+        case PURCHASE_REQUESTS.name | PURCHASE_DIVERTED.name:
+            found.requested.extend(Requested(Place(row[0], row[1], topic), *row[2:]) for row in rows)
         case INVENTORY_DECISIONS.name:
-            found.decisions_said.extend(DecisionSaid(Place(row[0], row[1]), *row[2:]) for row in rows)
+            found.decisions_said.extend(DecisionSaid(Place(row[0], row[1], topic), *row[2:]) for row in rows)
         case ORDER_EVENTS.name:
-            found.orders_said.extend(OrderSaid(Place(row[0], row[1]), *row[2:]) for row in rows)
+            found.orders_said.extend(OrderSaid(Place(row[0], row[1], topic), *row[2:]) for row in rows)
         case "unreadable":
-            found.unreadable.extend(Unreadable(row[2], Place(row[0], row[1]), row[3]) for row in rows)
+            found.unreadable.extend(Unreadable(row[2], Place(row[0], row[1], row[2]), row[3]) for row in rows)
         case "logs":
             found.logs.extend(Log(*row) for row in rows)
         case "faults":
@@ -173,7 +173,7 @@ def _row(record: Any) -> Row:
     if key != user:
         raise ValueError(f"the key {key!r} is not the user")
     match record.topic:
-        case PURCHASE_REQUESTS.name:
+        case PURCHASE_REQUESTS.name | PURCHASE_DIVERTED.name:
             return (
                 record.partition, record.offset, record.timestamp, identity(body["request_id"]), user, body["sale_id"],
                 body["sku"], body["quantity"], body["admitted_at_ms"], body["deadline_ms"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -18,9 +19,11 @@ from gateway.places import Place, Standing
 from seckill import tokens
 
 REQUEST = UUID("01234567-89ab-8def-8123-456789abcdef")
-STANDING = Standing("ann", Place("purchase.requests", 0, 5), 99, True)
+DEADLINE_MS = int(time.time() * 1000)
+STANDING = Standing("ann", Place("purchase.requests", 0, 5), DEADLINE_MS, True)
 BARE = f"/api/v1/purchases/{REQUEST}/events"
 SIGNED = f"place={places.sealed(REQUEST, STANDING)}"
+OVER = STANDING._replace(deadline_ms=DEADLINE_MS - live.ADDRESS_S * 1000 - 1000)
 PATIENCE_S = 30
 
 
@@ -96,6 +99,7 @@ def asked(reader: Reader, server: Live | None = None) -> Reader:
         (lambda: Reader(method="POST"), 405),
         (lambda: Reader(query=""), 401),
         (lambda: Reader(query="place=forged.mac"), 401),
+        (lambda: Reader(query=f"place={places.sealed(REQUEST, OVER)}"), 401),
         (lambda: Reader(query="", authorization="Bearer forged"), 401),
         (lambda: Reader(query="", authorization=f"Bearer {tokens.issue('bob')}"), 404),
         (lambda: Reader(path=BARE.replace("0123", "ffff")), 401),  # a place of another request

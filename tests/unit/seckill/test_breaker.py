@@ -44,3 +44,12 @@ def test_one_that_never_says_what_came_of_it_does_not_keep_it_for_ever() -> None
     breaker = broken()
     assert breaker.may_try(12)
     assert breaker.may_try(22)
+
+
+def test_who_tries_may_be_given_longer_than_the_rest_before() -> None:
+    breaker = Breaker(most_failures=1, open_s=1, try_s=3)
+    breaker.failed(10)
+    assert not breaker.may_try(10.5)
+    assert [breaker.may_try(11) for _ in range(3)] == [True, False, False]
+    assert not breaker.may_try(13.9), "he is still trying"
+    assert breaker.may_try(14), "he has not come back: another one"
