@@ -2,7 +2,6 @@
 # and `front` (the way in: HAProxy).
 # Nothing here names a machine's architecture: every package has wheels for amd64 and arm64.
 ARG PYTHON=3.11-slim-bookworm
-ARG JAVA=17-jre
 
 # ── packages: from the lock, with hashes, into an environment that has no pip ───────────────────────────────────────
 
@@ -58,13 +57,12 @@ COPY deploy/front /etc/seckill
 USER 10001:10001
 CMD ["haproxy", "-db", "-f", "/etc/seckill/haproxy.cfg"]
 
-FROM eclipse-temurin:${JAVA} AS java
-
 FROM base AS stats-base
-COPY --from=java /opt/java/openjdk /opt/java/openjdk
+RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless >/dev/null \
+ && rm -rf /var/lib/apt/lists/*
 COPY --from=stats-packages /opt/venv /opt/venv
 COPY --from=app /app /app
-ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/java/openjdk/bin:$PATH XDG_CACHE_HOME=/opt/cache
+ENV XDG_CACHE_HOME=/opt/cache
 
 # Spark's connector to Kafka, checked against known sums: a container fetches nothing.
 FROM stats-base AS connector
