@@ -13,6 +13,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from seckill.problems import Problem
+from seckill.signing import hmac_sha256
 
 LIFE_S = 24 * 3600
 
@@ -53,4 +54,4 @@ def opened(purpose: str, token: str) -> str | None:
 
 
 def _mac(purpose: str, content: bytes) -> str:
-    return hmac.digest(settings.SECRET_KEY.encode(), purpose.encode() + b":" + content, "sha256").hex()
+    return hmac_sha256(settings.SECRET_KEY.encode(), purpose.encode() + b":" + content).hex()
