@@ -18,7 +18,8 @@ def hmac_sha256(key: bytes, message: bytes) -> bytes:
     inner, outer = (begun.copy() for begun in _begun(key))
     inner.update(message)
     outer.update(inner.digest())
-    return outer.digest()
+    signature: bytes = outer.digest()
+    return signature
 
 
 @lru_cache(maxsize=8)
