@@ -20,22 +20,22 @@ Answer = TypeVar("Answer")
 class Entry(Generic[Ask, Answer]):
     """One thread's question and, once it is settled, its answer. Settled once; what comes later is not heard."""
 
-    __slots__ = ("_answer", "_settled", "ask")
+    __slots__ = ("_answer", "_open", "_settled", "ask")
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
         self._answer: Answer | BaseException | None = None
+        self._open = [None]  # who takes it out settles: two threads may try at once, and one can
         self._settled = threading.Lock()  # held until then: the cheapest thing a thread can wait for
         self._settled.acquire()
 
-    @property
-    def is_settled(self) -> bool:
-        return self._answer is not None
-
     def settle(self, answer: Answer | BaseException) -> None:
-        if not self.is_settled:
-            self._answer = answer
-            self._settled.release()
+        try:
+            self._open.pop()
+        except IndexError:
+            return
+        self._answer = answer
+        self._settled.release()
 
     def wait(self, patience_s: float) -> Answer:
         """The answer; an exception is raised here, `TimeoutError` if there is none in time."""

@@ -127,6 +127,8 @@ class Turnstile:
             self._refuse(request_id, _moving(moving))
         except KafkaError as fault:
             self._failed(request_id, fault)
+        except Exception as fault:  # ours: it is theirs who wait for it, and nobody joins it later
+            self._refuse(request_id, fault)
         else:
             sent.add_callback(self._acknowledged, request_id)
             sent.add_errback(self._failed, request_id)
@@ -149,7 +151,7 @@ class Turnstile:
         self.breaker.failed(time.monotonic())
         self._refuse(request_id, _unknown(fault))
 
-    def _refuse(self, request_id: UUID, why: Problem) -> None:
+    def _refuse(self, request_id: UUID, why: Exception) -> None:
         with self._lock:
             waiting = self._sent.pop(request_id)
         for entry, _ in waiting:

@@ -191,3 +191,12 @@ def test_a_buyer_whose_slot_is_being_moved_is_asked_back_and_nobody_else_is_kept
     assert (refused.value.status, refused.value.kind) == (503, "queue-moving")
     producer.fault = None
     assert turnstile.pass_through(wanted()).place is not None
+
+
+def test_a_fault_of_our_own_is_told_and_does_not_stay_in_the_way_of_the_retry(producer: Producer) -> None:
+    turnstile, mine = Turnstile(), wanted()
+    producer.fault = ValueError("no such partition")
+    with pytest.raises(ValueError, match="no such partition"):
+        turnstile.pass_through(mine)
+    producer.fault = None
+    assert turnstile.pass_through(mine).place is not None

@@ -69,3 +69,16 @@ def test_nobody_waits_longer_than_he_wants() -> None:
 
 def test_a_round_has_a_size() -> None:
     assert MOST <= 1000
+
+
+def test_of_many_who_settle_at_once_one_does() -> None:
+    def settle(entry: Entry[int, int], answer: int, gong: threading.Barrier) -> None:
+        gong.wait(PATIENCE_S)
+        entry.settle(answer)  # a second release of its lock would raise
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(200):
+            entry, gong = Entry[int, int](0), threading.Barrier(4)
+            for settling in [pool.submit(settle, entry, answer, gong) for answer in range(4)]:
+                settling.result(PATIENCE_S)
+            assert entry.wait(PATIENCE_S) in range(4)
