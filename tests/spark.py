@@ -17,7 +17,7 @@ from gateway.events import PurchaseRequested
 from inventory.events import Decision, PurchaseDecided, UnitsReleased
 from orders.events import OrderChanged, OrderEvent
 from seckill.envelope import Envelope, Origin
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS, TOPICS
+from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS, TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,12 +70,15 @@ class Sale:
     sent: dict[str, list[tuple[str, bytes | None, int]]] = field(default_factory=lambda: {name: [] for name in TOPICS})
     now_ms: int = BEGAN_MS
 
-    def asks(self, user: str, key: str = "first", after_ms: int = 10, quantity: int = 1, late_ms: int = 0) -> UUID:
+    def asks(
+        self, user: str, key: str = "first", after_ms: int = 10, quantity: int = 1, late_ms: int = 0,
+        topic: str = PURCHASE_REQUESTS.name,
+    ) -> UUID:  # fmt: skip
         self.now_ms += after_ms
         request = uuid5(SPACE, f"{user} {key}")
         at_ms = self.now_ms - late_ms
         said = PurchaseRequested(request, user, SALE, SKU, quantity, at_ms, at_ms + 30_000)
-        self.say(PURCHASE_REQUESTS.name, user, said.envelope())
+        self.say(topic, user, said.envelope())
         return request
 
     def decides(self, request: UUID, user: str, decision: str, took_ms: int = 20) -> None:
@@ -140,7 +143,7 @@ def story() -> Sale:
     sale.orders(uuid5(SPACE, "buyer-1 first"), "buyer-1", OrderEvent.EXPIRED)
     sale.releases(uuid5(SPACE, "buyer-1 first"), "buyer-1")
     for number in range(6):
-        again = sale.asks("robot", f"key {number}", after_ms=50)
+        again = sale.asks("robot", f"key {number}", after_ms=50, topic=PURCHASE_DIVERTED.name)
         sale.decides(again, "robot", "DUPLICATE" if number else "SOLD_OUT")
     sale.asks("snail", late_ms=120_000)
     for topic in TOPICS:
