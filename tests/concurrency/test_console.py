@@ -133,7 +133,7 @@ def test_faults_are_for_development_and_are_not_there_in_production(
 ) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, stack_folder=str(tmp_path))
     assert str(FAULTS[0].does) in operator.get("/console").content.decode()
-    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, secret_key="a real one")
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, development=False)
     assert str(FAULTS[0].does) not in operator.get("/console").content.decode()
     assert operator.post("/console/fault", {"fault": FAULTS[0].name}).status_code == 404
 
