@@ -19,7 +19,10 @@ PATIENCE_MS = 20_000
 Open = Callable[..., Page]
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They come last: Playwright keeps an event loop running on this thread, and the stack works all the time."""
+    items.sort(key=lambda item: "tests/browser" in item.nodeid)
     for item in items:
         if "tests/browser" in item.nodeid:
             item.add_marker(pytest.mark.needs("chromium"))

@@ -47,7 +47,7 @@ def test_the_board_shows_the_sale_and_a_pause_is_written_down(stack: Stack, visi
     expect(page.locator("#outcomes")).to_contain_text("to be paid")
     expect(page.locator("#rates canvas")).to_be_visible()
     page.get_by_role("button", name="decided").click()
-    expect(page.locator("#partition-rows tr")).to_have_count(12)
+    expect(page.locator("#partition-rows tr")).to_have_count(24)  # of both queues
     expect(page.locator("#partition-rows")).to_contain_text("inventory.1")
     expect(page.locator("#processes")).to_contain_text("inventory.1")
 
