@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 MOST_ROWS = 2000
 IDLE_S = 1.0
 PAUSE_S = 0.5
+CLOSE_S = 5.0
 LOOK_UP_S = 0.5
 MOST_BATCH = 256 * 1024
 NEVER_MS = 2**31 - 1
@@ -130,9 +131,16 @@ class Relay:
         return self._producer
 
     def _close(self) -> None:
-        if self._producer is not None:
-            self._producer.close(timeout=5)
-            self._producer = None
+        """What is not acknowledged is still a row: it need not be waited for."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            producer.close(timeout=CLOSE_S)
+        except KafkaTimeoutError:  # and kafka-python 3.0.12 has left it open
+            producer._sender.force_close()
+            producer._sender.join(CLOSE_S)
+            producer.close(timeout=CLOSE_S)
 
     def _wait(self) -> None:
         """Until somebody publishes, or a second has passed."""

@@ -152,7 +152,7 @@ def test_a_sale_made_a_moment_ago_is_found_by_all_who_come_at_once(
     def ask(number: int) -> str:
         if number == 0:
             return sales.find(8).name
-        until(sales._lock.locked, "the first one to look")
+        assert looking.wait(30), "the first one to look"
         if number == 1:
             assert sales.find(7).name == "Gong", "a sale that is known waits for nobody"
             others.set()

@@ -201,10 +201,14 @@ def test_an_event_carries_the_trace_of_its_cause(broker: BrokerProcess, monkeypa
 
 def test_a_relay_that_must_stop_while_the_broker_is_away_stops(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address)
-    with relaying(broker):
+    with relaying(broker) as relay:
         say(topic, [0])
         until(is_published, "the first one")
+        producer = relay._producer
+        assert producer is not None
         broker.kill()
         say(topic, [1])
+        until(lambda: producer._accumulator.has_incomplete, "the second one to be under way")
+    assert producer._closed, "its thread has ended"
     assert OutboxRow.objects.count() == 1
     broker.start()
