@@ -125,3 +125,9 @@ def test_the_api_pays_for_no_session(client: Client) -> None:
         request = client.get(address).wsgi_request
         assert hasattr(request, "session") is has_session
         assert hasattr(request, "user") is has_session
+
+
+def test_a_method_that_the_api_has_not_is_no_forgery_and_a_form_without_our_token_is() -> None:
+    strict = Client(enforce_csrf_checks=True)
+    assert strict.post("/api/v1/sales").status_code == 405
+    assert strict.post("/shop/sign-in", {"user": "ann"}).status_code == 403
