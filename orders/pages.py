@@ -13,12 +13,9 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from orders import cancelling, paying
+from orders import asking
 from orders.models import Order, Payment
-from orders.payments.provider import ProviderDown
-from orders.views import PAGE
 from seckill.pages import for_buyers, page
-from seckill.problems import Problem
 
 
 class Moment(NamedTuple):
@@ -30,15 +27,15 @@ class Moment(NamedTuple):
 @page
 @for_buyers
 def orders(request: HttpRequest, user_id: str) -> HttpResponse:
-    mine = Order.objects.filter(user_id=user_id).order_by("-placed_at")[:PAGE]
-    return render(request, "orders/orders.html", {"orders": [_shown(order) for order in mine], "now_ms": _now_ms()})
+    told = {"orders": [_shown(order) for order in asking.all_of(user_id)], "now_ms": _now_ms()}
+    return render(request, "orders/orders.html", told)
 
 
 @require_GET
 @page
 @for_buyers
 def order(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
-    found = _mine(user_id, order_id)
+    found = asking.one_of(user_id, order_id)
     told = {"order": _shown(found), "history": history(found), "now_ms": _now_ms()}
     return render(request, "orders/order.html", told)
 
@@ -47,13 +44,8 @@ def order(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
 @page
 @for_buyers
 def pay(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
-    found = _mine(user_id, order_id)
-    try:
-        payment = paying.begin(found)
-    except ProviderDown as fault:
-        raise Problem(503, "provider-unavailable", str(fault), retry_after_s=2) from fault
-    if payment is None:
-        raise Problem(409, "nothing-to-pay", "The order is paid already, or has ended.")
+    found = asking.one_of(user_id, order_id)
+    asking.pay(found)
     return _to_purchase(found, "?paying=1")
 
 
@@ -61,13 +53,8 @@ def pay(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
 @page
 @for_buyers
 def cancel(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
-    found = _mine(user_id, order_id)
-    try:
-        cancelled = cancelling.cancel(found)
-    except ProviderDown as fault:
-        raise Problem(503, "provider-unavailable", str(fault), retry_after_s=2) from fault
-    if not cancelled:
-        raise Problem(409, "not-cancellable", "The order is paid already, or has ended.")
+    found = asking.one_of(user_id, order_id)
+    asking.cancel(found)
     return _to_purchase(found)
 
 
@@ -91,13 +78,6 @@ def _of_payment(payment: Payment) -> list[Moment]:
 def _to_purchase(order: Order, query: str = "") -> HttpResponse:
     """What becomes of it is shown there, live."""
     return HttpResponseRedirect(reverse("purchase", args=[order.request_id]) + query, status=303)
-
-
-def _mine(user_id: str, order_id: UUID) -> Order:
-    found = Order.objects.filter(id=order_id, user_id=user_id).first()
-    if found is None:
-        raise Problem(404, "no-such-order", "You have no such order.")
-    return found
 
 
 def _shown(order: Order) -> dict[str, object]:
