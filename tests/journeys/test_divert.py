@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,16 +22,6 @@ DECIDED_THERE = (
     "SELECT count(*) FROM inventory_decided JOIN (SELECT DISTINCT topic, topic_id FROM streams_offset) AS log"
     " USING (topic_id) WHERE topic = %s"
 )
-
-
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    stack = Stack(tmp_path / "stack")
-    try:
-        stack.start()
-        yield stack
-    finally:
-        assert stack.stop() == 0
 
 
 def undecided(stack: Stack, topic: str) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,16 +13,6 @@ from tests.journeys.test_report import judged, log_of, verdicts
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 UNITS, BUYERS = 20, 80
-
-
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    stack = Stack(tmp_path / "stack")
-    try:
-        stack.start()
-        yield stack
-    finally:
-        assert stack.stop() == 0
 
 
 def test_a_queue_that_grows_in_the_middle_of_a_rush_keeps_everybodys_order(stack: Stack) -> None:
