@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.contrib.auth import authenticate
 from django.contrib.auth import login as begin_session
 from django.contrib.auth import logout as end_session
+from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -37,6 +38,8 @@ def for_operators(view: View) -> View:
                 return JsonResponse({"signed_in": False}, status=401)
             back = request.get_full_path() if request.method == "GET" else reverse("console:board")
             return HttpResponseRedirect(f"{reverse('console:login')}?{urlencode({'next': back})}")
+        if any("\0" in text for form in (request.GET, request.POST) for name in form for text in form.getlist(name)):
+            raise SuspiciousOperation("no text of ours has a NUL, and Postgres cannot keep one")
         with spoken_by(user.get_username()):
             return view(request, *args, **kwargs)
 

@@ -153,6 +153,12 @@ def test_nothing_is_known_of_what_was_never_asked(operator: Client) -> None:
     assert "Nothing is known of it" in operator.get("/console/trace?id=nobody").content.decode()
 
 
+@pytest.mark.parametrize("address", ["/console/trace?id=a%00b", "/console/letters?group=%00"])
+def test_what_postgres_cannot_keep_is_refused(operator: Client, address: str) -> None:
+    assert operator.get(address.replace("%00", "")).status_code == 200
+    assert operator.get(address).status_code == 400
+
+
 def test_reports_are_listed_with_their_verdict_and_shown_apart(operator: Client, settings: Any, tmp_path: Path) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, stack_folder=str(tmp_path))
     folder = tmp_path / "reports"
