@@ -7,6 +7,7 @@ import os
 import signal
 from typing import Any
 
+from seckill.garbage import settle_down
 from seckill.reaching import adopt, named, stack_words, start_django
 
 GROUPS = {
@@ -61,6 +62,7 @@ def _until_told(worker: Any) -> int:
     """Run a worker of ours; SIGTERM and Ctrl-C let it finish what it is at."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
+    settle_down()
     worker.run()
     return 0
 

@@ -10,5 +10,7 @@ os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 application = get_wsgi_application()
 
 from gateway.starting import check  # noqa: E402  # needs what has just been set up
+from seckill.garbage import settle_down  # noqa: E402
 
 check()
+settle_down()

@@ -15,6 +15,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 
+from seckill.garbage import settle_down  # noqa: E402
+
 
 @csrf_exempt
 def nothing(request: HttpRequest, sale_id: int = 0) -> HttpResponse:
@@ -29,3 +31,4 @@ urlpatterns = [path("livez", alive), path("api/v1/sales/<int:sale_id>/purchases"
 
 settings.ROOT_URLCONF = __name__
 application = get_wsgi_application()
+settle_down()
