@@ -14,10 +14,11 @@ from uuid import UUID
 from django.db import connection
 
 from orders.models import Order
+from seckill.streams import statements
 
 _READ = """
 INSERT INTO orders_read_decision (event_id, request_id, decision)
-SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[])
+SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[])
 ON CONFLICT DO NOTHING
 RETURNING event_id
 """
@@ -25,25 +26,25 @@ RETURNING event_id
 _PLACE = """
 INSERT INTO orders_order (id, request_id, user_id, sale_id, sku, quantity, amount, state, placed_at, pay_before, origin,
                           cause)
-SELECT id, request_id, user_id, sale_id, sku, quantity, amount, %s, now(), now() + make_interval(secs => %s), origin,
-       cause
-FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::jsonb[],
-            %s::uuid[])
+SELECT id, request_id, user_id, sale_id, sku, quantity, amount, %b, now(), now() + make_interval(secs => %b),
+       origin::jsonb, cause
+FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::bigint[], %b::text[],
+            %b::uuid[])
      AS row (id, request_id, user_id, sale_id, sku, quantity, amount, origin, cause)
 ON CONFLICT DO NOTHING
 RETURNING id, placed_at, pay_before
 """
 
 _MOVE = """
-UPDATE orders_order SET state = %s
-WHERE id = ANY(%s) AND state = %s
+UPDATE orders_order SET state = %b
+WHERE id = ANY(%b) AND state = %b
 RETURNING now(), id, request_id, user_id, sale_id, sku, quantity, amount, state, placed_at, pay_before, origin, cause
 """
 
 _HISTORY = """
 INSERT INTO orders_transition (order_id, before, after, event_id, at)
-SELECT order_id, %s, %s, event_id, %s
-FROM unnest(%s::uuid[], %s::uuid[]) WITH ORDINALITY AS row (order_id, event_id, number)
+SELECT order_id, %b, %b, event_id, %b
+FROM unnest(%b::uuid[], %b::uuid[]) WITH ORDINALITY AS row (order_id, event_id, number)
 ORDER BY number
 """
 
@@ -72,9 +73,7 @@ LIMIT %s
 
 def read(rows: Sequence[tuple[UUID, UUID, str]]) -> set[UUID]:
     """(event, request, decision): the events that were not read before."""
-    with connection.cursor() as cursor:
-        cursor.execute(_READ, [list(column) for column in zip(*rows, strict=True)])
-        return {row[0] for row in cursor.fetchall()}
+    return {row[0] for row in statements.fetch(_READ, [list(column) for column in zip(*rows, strict=True)])}
 
 
 def place(orders: Sequence[Order], ttl_s: int) -> list[Order]:
@@ -90,9 +89,8 @@ def place(orders: Sequence[Order], ttl_s: int) -> list[Order]:
         [None if order.origin is None else json.dumps(order.origin) for order in orders],
         [order.cause for order in orders],
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(_PLACE, [orders[0].state, ttl_s, *columns])
-        times = {row[0]: (row[1], row[2]) for row in cursor.fetchall()}
+    placed = statements.fetch(_PLACE, [orders[0].state, ttl_s, *columns])
+    times = {row[0]: (row[1], row[2]) for row in placed}
     made = [order for order in orders if order.id in times]
     for order in made:
         order.placed_at, order.pay_before = times[order.id]
@@ -101,9 +99,7 @@ def place(orders: Sequence[Order], ttl_s: int) -> list[Order]:
 
 def move(order_ids: Collection[UUID], before: str, after: str) -> tuple[list[Order], datetime | None]:
     """Those that were where they were expected, as they are now, and since when."""
-    with connection.cursor() as cursor:
-        cursor.execute(_MOVE, [after, list(order_ids), before])
-        found = cursor.fetchall()
+    found = statements.fetch(_MOVE, [after, list(order_ids), before])
     orders = []
     for row in found:
         names = ("id", "request_id", "user_id", "sale_id", "sku", "quantity", "amount", "state", "placed_at",
@@ -116,8 +112,7 @@ def move(order_ids: Collection[UUID], before: str, after: str) -> tuple[list[Ord
 
 def insert_history(before: str, after: str, at: datetime, rows: Sequence[tuple[UUID, UUID]]) -> None:
     """(order, event)."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HISTORY, [before, after, at, [order for order, _ in rows], [event for _, event in rows]])
+    statements.execute(_HISTORY, [before, after, at, [order for order, _ in rows], [event for _, event in rows]])
 
 
 def lock_due(most: int) -> list[UUID]:
