@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from seckill.envelope import BadEnvelope, Envelope
@@ -14,8 +13,7 @@ VERSION = 1
 MOST_UNITS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class PurchaseRequested:
+class PurchaseRequested(NamedTuple):
     """A buyer was admitted. Times are milliseconds of the one clock (Redis TIME)."""
 
     request_id: UUID
@@ -28,8 +26,7 @@ class PurchaseRequested:
 
     def envelope(self) -> Envelope:
         """The event id is the request id: the same request is the same event, however often it is sent."""
-        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        body["request_id"] = str(self.request_id)
+        body = self._asdict() | {"request_id": str(self.request_id)}
         return Envelope(self.request_id, PURCHASE_REQUESTED, VERSION, body)
 
 
@@ -39,7 +36,7 @@ def read(envelope: Envelope) -> PurchaseRequested:
     body = envelope.body
     try:
         requested = PurchaseRequested(
-            UUID(body["request_id"]),
+            envelope.event_id,
             _text(body["user_id"]),
             _number(body["sale_id"]),
             _text(body["sku"]),
@@ -47,9 +44,10 @@ def read(envelope: Envelope) -> PurchaseRequested:
             _number(body["admitted_at_ms"]),
             _number(body["deadline_ms"]),
         )
+        is_same = body["request_id"] == str(envelope.event_id)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadEnvelope(f"no purchase request: {error!r}") from error
-    if requested.request_id != envelope.event_id:
+    if not is_same:
         raise BadEnvelope("the event id is not the request id")
     return requested
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from seckill import envelope as envelopes
@@ -28,8 +28,7 @@ class Decision(StrEnum):
     INVALID = "INVALID"
 
 
-@dataclass(frozen=True, slots=True)
-class PurchaseDecided:
+class PurchaseDecided(NamedTuple):
     """`stock_version`: of the stock row the decision rests on; for SOLD_OUT, available < quantity held at it."""
 
     request_id: UUID
@@ -43,22 +42,11 @@ class PurchaseDecided:
     decided_at_ms: int
 
     def envelope(self, origin: Origin) -> Envelope:
-        body: dict[str, Any] = {
-            "request_id": str(self.request_id),
-            "user_id": self.user_id,
-            "sale_id": self.sale_id,
-            "sku": self.sku,
-            "quantity": self.quantity,
-            "unit_price": self.unit_price,
-            "decision": self.decision.value,
-            "stock_version": self.stock_version,
-            "decided_at_ms": self.decided_at_ms,
-        }
+        body = self._asdict() | {"request_id": str(self.request_id), "decision": str(self.decision)}
         return envelopes.new(DECIDED, VERSION, body, cause=self.request_id, origin=origin)
 
 
-@dataclass(frozen=True, slots=True)
-class UnitsReleased:
+class UnitsReleased(NamedTuple):
     """The units of a request are back in stock: its buyer may buy again. `cause` of the envelope: the order event."""
 
     request_id: UUID
@@ -70,8 +58,7 @@ class UnitsReleased:
     stock_version: int
 
     def envelope(self, cause: UUID, origin: Origin | None) -> Envelope:
-        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        body |= {"request_id": str(self.request_id)}
+        body = self._asdict() | {"request_id": str(self.request_id)}
         return envelopes.new(RELEASED, VERSION, body, cause=cause, origin=origin)
 
 

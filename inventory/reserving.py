@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import NamedTuple
 
 from django.db import transaction
 from redis.exceptions import RedisError
@@ -41,11 +40,15 @@ class Arrived(NamedTuple):
 
 
 class Contest(NamedTuple):
-    """The requests for one article, and what row and gate say of it."""
+    """The requests for one article, and what row and gate say of it, request by request."""
 
     stock: Stock
     arrived: list[Arrived]
-    proposals: dict[UUID, Proposal]
+    proposals: list[Proposal]
+
+
+Verdicts = dict[int, Decided]
+"""By offset."""
 
 
 def reserve(batch: Batch) -> None:
@@ -63,13 +66,13 @@ def reserve(batch: Batch) -> None:
     faults.point("inventory.after_gate")
     locked = lock_stocks(contest.stock.id for contest in contests if _is_contended(contest))
     now_ms = rows.now_ms()
-    verdicts: dict[UUID, Decided] = {}
+    verdicts: Verdicts = {}
     for contest in contests:
         stock = locked.get(contest.stock.id, contest.stock)
-        _note(verdicts, _verdicts(stock, contest.arrived, now_ms))
+        _note(verdicts, contest.arrived, _verdicts(stock, contest.arrived, now_ms))
     for article, arrivals in by_article.items():
         if article not in stocks:
-            _note(verdicts, decide([each.request for each in arrivals], None, (), now_ms))
+            _note(verdicts, arrivals, decide([each.request for each in arrivals], None, (), now_ms))
     _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
     for contest in contests:
         _keep_grants(locked.get(contest.stock.id), contest, verdicts)
@@ -81,7 +84,7 @@ def discard(batch: Batch) -> None:
     if fresh:
         now_ms = rows.now_ms()
         stocks = _stocks({(request.sale_id, request.sku): None for request, _ in fresh})
-        verdicts = {request.request_id: Decided(request, Decision.INVALID, 0) for request, _ in fresh}
+        verdicts = {place.offset: Decided(request, Decision.INVALID, 0) for request, place in fresh}
         _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
 
 
@@ -110,26 +113,25 @@ def _stocks(articles: Mapping[Article, object]) -> dict[Article, Stock]:
     return {(stock.sale_id, stock.sku): stock for stock in found if (stock.sale_id, stock.sku) in articles}
 
 
-def _proposals(stock: Stock, arrived: Sequence[Arrived]) -> dict[UUID, Proposal]:
+def _proposals(stock: Stock, arrived: Sequence[Arrived]) -> list[Proposal]:
     """What the gate says; closed if it cannot be asked: then the row is, which is slower and no less right.
 
     Where the row shows nothing left, nobody is asked: units come back to the row before they come back to the gate.
     """
     if not stock.available:
-        return {each.request.request_id: Proposal.REFUSED for each in arrived}
+        return [Proposal.REFUSED] * len(arrived)
     asked = [(each.request.request_id, max(1, each.request.quantity)) for each in arrived]
     if stock.gate_epoch:
         try:
-            answers = gate.propose(stock.sale_id, stock.sku, stock.gate_epoch, asked)
-            return {request: answer for (request, _), answer in zip(asked, answers, strict=True)}
+            return gate.propose(stock.sale_id, stock.sku, stock.gate_epoch, asked)
         except RedisError as fault:
             log.warning("the gate does not answer", extra={"stock": stock.id, "reason": str(fault)})
-    return {request: Proposal.CLOSED for request, _ in asked}
+    return [Proposal.CLOSED] * len(arrived)
 
 
 def _is_contended(contest: Contest) -> bool:
     """May anybody get something? Units the row shows win over a gate that denies them."""
-    if any(proposal is not Proposal.REFUSED for proposal in contest.proposals.values()):
+    if any(proposal is not Proposal.REFUSED for proposal in contest.proposals):
         return True
     return any(each.request.quantity <= contest.stock.available for each in contest.arrived)
 
@@ -141,50 +143,45 @@ def _verdicts(stock: Stock, arrived: Sequence[Arrived], now_ms: int) -> list[Dec
     return decide(requests, now, holders, now_ms)
 
 
-def _note(verdicts: dict[UUID, Decided], decided: Sequence[Decided]) -> None:
-    verdicts.update((verdict.request.request_id, verdict) for verdict in decided)
+def _note(verdicts: Verdicts, arrived: Sequence[Arrived], decided: Sequence[Decided]) -> None:
+    for each, verdict in zip(arrived, decided, strict=True):
+        verdicts[each.place.offset] = verdict
 
 
 def _keep_decisions(
     batch: Batch,
     fresh: Sequence[Arrived],
-    verdicts: Mapping[UUID, Decided],
+    verdicts: Verdicts,
     stocks: Mapping[Article, Stock],
     now_ms: int,
 ) -> None:
     """Inbox and events of every request, in order of arrival."""
-    columns: list[list[Any]] = [[] for _ in range(10)]
-    events = []
+    prices = {article: stock.unit_price for article, stock in stocks.items()}
+    kept, events = [], []
     for request, place in fresh:
-        verdict = verdicts[request.request_id]
-        values = (
-            request.request_id, request.user_id, request.sale_id, request.sku, request.quantity,
-            verdict.decision.value, verdict.version, request.admitted_at_ms, request.deadline_ms, place.offset,
-        )  # fmt: skip
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
-        stock = stocks.get((request.sale_id, request.sku))
-        decided = PurchaseDecided(
-            request.request_id, request.user_id, request.sale_id, request.sku, request.quantity,
-            stock.unit_price if stock is not None else 0, verdict.decision, verdict.version, now_ms,
-        )  # fmt: skip
-        events.append(Event(INVENTORY_DECISIONS, request.user_id, decided.envelope(place)))
-    rows.insert_decided(now_ms, batch.cluster_id, batch.topic_id, batch.partition, columns)
+        _, decision, version = verdicts[place.offset]
+        request_id, user_id, sale_id, sku, quantity, admitted_at_ms, deadline_ms = request
+        kept.append(
+            (request_id, user_id, sale_id, sku, quantity, decision, version, admitted_at_ms, deadline_ms, place.offset)
+        )
+        price = prices.get((sale_id, sku), 0)
+        decided = PurchaseDecided(request_id, user_id, sale_id, sku, quantity, price, decision, version, now_ms)
+        events.append(Event(INVENTORY_DECISIONS, user_id, decided.envelope(place)))
+    rows.insert_decided(now_ms, batch.cluster_id, batch.topic_id, batch.partition, kept)
     publish(events)
 
 
-def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Mapping[UUID, Decided]) -> None:
+def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Verdicts) -> None:
     """Holds, ledger and the row itself; and what the gate has to be told."""
-    granted = [each for each in contest.arrived if verdicts[each.request.request_id].decision is Decision.RESERVED]
+    granted = [each for each in contest.arrived if verdicts[each.place.offset].decision is Decision.RESERVED]
     if granted:
         assert stock is not None, "units are granted only under the row's lock"
         _move(stock, granted, verdicts)
     # An epoch that began between the proposal and the lock does not know what is granted here.
     wrong = bool(granted) and stock is not None and stock.gate_epoch != contest.stock.gate_epoch
     give_back = []
-    for request, _ in contest.arrived:
-        proposal = contest.proposals[request.request_id]
-        decision = verdicts[request.request_id].decision
+    for (request, place), proposal in zip(contest.arrived, contest.proposals, strict=True):
+        decision = verdicts[place.offset].decision
         if decision is Decision.RESERVED:
             wrong = wrong or proposal is not Proposal.GRANTED
         elif proposal is Proposal.GRANTED:
@@ -205,7 +202,7 @@ def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Mapping[UUID, 
         transaction.on_commit(lambda: views.show(sale_id), robust=True)
 
 
-def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Mapping[UUID, Decided]) -> None:
+def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Verdicts) -> None:
     """available → reserved, one ledger entry each; the row's version says that nobody moved in between."""
     units = sum(each.request.quantity for each in granted)
     before = stock.version
@@ -222,5 +219,5 @@ def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Mapping[UUID, Deci
     )
     rows.insert_reserved(
         stock.id,
-        [(verdicts[request.request_id].version, request.quantity, request.request_id) for request, _ in granted],
+        [(verdicts[place.offset].version, request.quantity, request.request_id) for request, place in granted],
     )

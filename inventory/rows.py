@@ -67,10 +67,11 @@ WHERE sale_id = %b AND user_id = ANY(%b::text[]) AND state IN ('reserved', 'sold
 
 
 def insert_decided(
-    now_ms: int, cluster_id: str, topic_id: str, partition: int, columns: Sequence[Sequence[Any]]
+    now_ms: int, cluster_id: str, topic_id: str, partition: int, rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """`columns` as the statement names them, one list each."""
-    _insert(_DECIDED, [now_ms, cluster_id, topic_id, partition, *columns], len(columns[0]))
+    """The rows as the statement names them."""
+    columns = map(list, zip(*rows, strict=True))
+    _insert(_DECIDED, [now_ms, cluster_id, topic_id, partition, *columns], len(rows))
 
 
 def insert_redelivered(cluster_id: str, topic_id: str, partition: int, rows: Sequence[tuple[UUID, int]]) -> None:

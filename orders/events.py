@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from seckill import envelope as envelopes
@@ -24,8 +23,7 @@ class OrderEvent(StrEnum):
     NOT_PLACED = "OrderNotPlaced"  # a reservation that can never become an order: its hold is to be released
 
 
-@dataclass(frozen=True, slots=True)
-class OrderChanged:
+class OrderChanged(NamedTuple):
     """One event of an order. Amounts are in the smallest coin; times in milliseconds."""
 
     event: OrderEvent
@@ -41,8 +39,8 @@ class OrderChanged:
     returned_units: int = 0  # OrderRefunded only: so many come back into the sale; the operator says whether
 
     def envelope(self, cause: UUID | None, origin: Origin | None) -> Envelope:
-        body: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name != "event"}
-        body |= {"order_id": str(self.order_id), "request_id": str(self.request_id)}
+        body = self._asdict() | {"order_id": str(self.order_id), "request_id": str(self.request_id)}
+        del body["event"]
         return envelopes.new(self.event.value, VERSION, body, cause=cause, origin=origin)
 
 

@@ -8,7 +8,6 @@ up to date step by step (`current`), and what a reader does not know it refuses 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -27,8 +26,7 @@ class Origin(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     event_id: UUID
     type: str
     version: int
