@@ -26,6 +26,7 @@ from loadtest.decisions.report import Row
 from loadtest.decisions.world import World
 
 SLOW_US = 2000
+IN_A_REQUEST, ALONE = "row lock in the request", "row lock, the function alone"
 PARTS = ("decide", "drain", "growth", "relay", "orders", "outcomes")
 
 Figure = Callable[[World], Sample]
@@ -39,15 +40,19 @@ def rows(parts: Sequence[str], scale: float) -> list[tuple[Row, Figure, bool]]:
 
     granted, crowd, backlog = some(15_000), some(30_000), some(100_000)
     table: list[tuple[str, Row, Figure, bool]] = [
-        ("decide", Row("everybody gets a unit", "row lock in the request"),
+        ("decide", Row("everybody gets a unit", IN_A_REQUEST),
+         lambda world: figures.row_lock_web(world, granted, granted, keep_refusals=True), True),
+        ("decide", Row("everybody gets a unit", ALONE),
          lambda world: figures.row_lock(world, granted, granted, keep_refusals=True), True),
-        ("decide", Row("everybody gets a unit", "ours", than="row lock in the request", wanted=10),
+        ("decide", Row("everybody gets a unit", "ours", than=IN_A_REQUEST, wanted=10, beside=ALONE),
          lambda world: figures.decide(world, granted, granted), True),
-        ("decide", Row("one in twenty gets a unit", "row lock in the request"),
+        ("decide", Row("one in twenty gets a unit", IN_A_REQUEST),
+         lambda world: figures.row_lock_web(world, crowd, crowd // 20, keep_refusals=True), True),
+        ("decide", Row("one in twenty gets a unit", ALONE),
          lambda world: figures.row_lock(world, crowd, crowd // 20, keep_refusals=True), True),
-        ("decide", Row("one in twenty gets a unit", "row lock, refusals forgotten"),
+        ("decide", Row("one in twenty gets a unit", "the same, refusals forgotten"),
          lambda world: figures.row_lock(world, crowd, crowd // 20, keep_refusals=False), True),
-        ("decide", Row("one in twenty gets a unit", "ours", than="row lock in the request", wanted=10),
+        ("decide", Row("one in twenty gets a unit", "ours", than=IN_A_REQUEST, wanted=10, beside=ALONE),
          lambda world: figures.decide(world, crowd, crowd // 20), True),
         ("drain", Row("backlog after sold out", "ours", at_least=20_000),
          lambda world: figures.decide(world, backlog, 1), True),
@@ -58,10 +63,12 @@ def rows(parts: Sequence[str], scale: float) -> list[tuple[Row, Figure, bool]]:
         ),
         ("relay", Row("outbox to topic, rows", "ours", at_least=20_000),
          lambda world: figures.relay(world, some(60_000)), False),
-        ("orders", Row("request to order", "row lock in the request"),
-         lambda world: figures.row_lock(world, granted, granted, keep_refusals=True), False),
-        ("orders", Row("request to order", "ours", than="row lock in the request", wanted=3),
-         lambda world: figures.place_orders(world, granted), False),
+        ("orders", Row("request to order", IN_A_REQUEST),
+         lambda world: figures.row_lock_web(world, granted, granted, keep_refusals=True), True),
+        ("orders", Row("request to order", ALONE),
+         lambda world: figures.row_lock(world, granted, granted, keep_refusals=True), True),
+        ("orders", Row("request to order", "ours", than=IN_A_REQUEST, wanted=3, beside=ALONE),
+         lambda world: figures.place_orders(world, granted), True),
         ("outcomes", Row("backlog after sold out, until the last buyer can know", "ours"),
          lambda world: figures.until_the_last_one_knows(world, backlog), False),
     ]  # fmt: skip

@@ -15,7 +15,8 @@ from kafka import KafkaProducer
 
 from gateway.events import PurchaseRequested
 from loadtest.decisions.row_lock import TABLES
-from loadtest.decisions.world import World, until
+from loadtest.decisions.world import PATIENCE_S, World, until
+from loadtest.gateway.firing import fire
 from seckill.topics import PURCHASE_REQUESTS
 
 CONSUMERS = (("consume", "inventory"), ("consume", "inventory"))
@@ -24,6 +25,9 @@ FAR_MS = 10**15
 PEER_PROCESSES = 2
 PEER_THREADS = (2, 8, 24)
 """Of each process; the best of them counts."""
+PEER_WEB = "loadtest.decisions.row_lock_view:application"
+PEER_CONNECTIONS = (8, 24, 48)
+"""To its server; the best of them counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +148,40 @@ def row_lock(world: World, requests: int, units: int, *, keep_refusals: bool) ->
     return max(samples, key=lambda sample: sample.rate)
 
 
-def _crowd(world: World, threads: int, each: int, units: int, keep_refusals: bool) -> Sample:
+def row_lock_web(world: World, requests: int, units: int, *, keep_refusals: bool) -> Sample:
+    """The same function in a Django view, as many connections as serve it best."""
+    each, samples = requests // len(PEER_CONNECTIONS), []
+    with world.web(PEER_WEB, workers=PEER_PROCESSES, threads=32) as port:
+        for connections in PEER_CONNECTIONS:
+            address = f"/{_new_stock(world, units // len(PEER_CONNECTIONS))}/{'keep' if keep_refusals else 'forget'}"
+            crowd = [
+                f"POST {address}/user-{number} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n".encode()
+                for number in range(each)
+            ]
+            shots = fire(port, crowd, connections, seconds=PATIENCE_S)
+            served = shots.answers["200"]
+            if served < each - connections:
+                raise RuntimeError(f"the row lock over HTTP answered {dict(shots.answers)}")
+            samples.append(Sample(served, shots.seconds, note=f"{PEER_PROCESSES} workers, {connections} connections"))
+    return max(samples, key=lambda sample: sample.rate)
+
+
+def _new_stock(world: World, units: int) -> int:
     with psycopg.connect(world.database, autocommit=True) as connection:
         connection.execute(TABLES)
         row: Any = connection.execute(
             "INSERT INTO peer_stock (available) VALUES (%s) RETURNING id", [max(1, units)]
         ).fetchone()
+    return int(row[0])
+
+
+def _crowd(world: World, threads: int, each: int, units: int, keep_refusals: bool) -> Sample:
+    stock = _new_stock(world, units)
     keep = "keep" if keep_refusals else "forget"
     command = [sys.executable, "-m", "loadtest.decisions.row_lock", world.database, str(threads)]
     processes = [
         subprocess.Popen(
-            [*command, str(number * each), str(each), str(row[0]), keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [*command, str(number * each), str(each), str(stock), keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         for number in range(PEER_PROCESSES)
     ]

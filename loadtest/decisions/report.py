@@ -19,8 +19,8 @@ from loadtest.decisions.figures import Sample
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`than`: who its rate is compared with, and how many times that is wanted; `flat`: its cost is compared with the
-    first one of its kind."""
+    """`than`: who its rate is compared with, and how many times that is wanted; `beside`: and who else is; `flat`: its
+    cost is compared with the first one of its kind."""
 
     name: str
     who: str
@@ -28,6 +28,7 @@ class Row:
     wanted: float | None = None
     at_least: float | None = None
     flat: bool = False
+    beside: str | None = None
 
 
 class Line(NamedTuple):
@@ -66,6 +67,8 @@ def lines(measured: Measured) -> Iterator[Line]:
         wanted, reached = "", f"{seconds:.1f} s"
         if row.than is not None:
             wanted, reached = f"≥ {row.wanted:g} ×", f"{middle / measured.rate(row.name, row.than, flush_us):.1f} ×"
+            if row.beside is not None:
+                reached += f"; {middle / measured.rate(row.name, row.beside, flush_us):.1f} × {row.beside}"
         elif row.at_least is not None:
             wanted, reached = f"≥ {row.at_least:,.0f}/s", f"{middle:,.0f}/s"
         elif row.flat:
@@ -113,8 +116,9 @@ def as_markdown(measured: Measured) -> str:
         "machine; the ratios are what counts.",
         ", ".join(f"{name}: {value}" for name, value in about().items()),
         "The slow disk is emulated: a library loaded before Postgres's own makes every fsync and fdatasync sleep first."
-        " “CPU each” is of Postgres, the broker and the consumers together. The row lock is the function alone, "
-        "without HTTP, prepared statements on autocommit connections; its threads are the best of several numbers.",
+        " “CPU each” is of Postgres, the broker and the consumers together. The row lock is measured "
+        "in a request (a Django view that does nothing else, two workers of Granian) and as the function alone, in a "
+        "loop without HTTP; both with prepared statements on kept connections, and with as many of them as serve best.",
         "\n".join(
             ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
             + ["| " + " | ".join(line) + " |" for line in lines(measured)]

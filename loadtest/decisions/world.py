@@ -125,6 +125,19 @@ class World:
             ]
 
     @contextmanager
+    def web(self, application: str, workers: int, threads: int) -> Iterator[int]:
+        """A WSGI application on Granian until the end of the block: its port."""
+        port = free_port()
+        command = [
+            sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port),
+            "--workers", str(workers), "--blocking-threads", str(threads), "--log-level", "warning", application,
+        ]  # fmt: skip
+        is_missing = ready.http(f"http://127.0.0.1:{port}/livez")
+        with self._running(application, command, self.environment()):
+            until(lambda: is_missing() is None, application)
+            yield port
+
+    @contextmanager
     def _running(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], **how: Any
     ) -> Iterator[subprocess.Popen[bytes]]:
