@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seckill.stack.broker import BrokerProcess
@@ -138,7 +138,7 @@ def test_a_group_reads_everything_and_its_commits_never_go_back(
         broker.kill()
         broker.start()
         for place in witness.committed(places, timeout=PATIENCE_S):
-            assert place.offset >= promised.get(place.partition, -1), f"SEED={seed}"
+            assert place.offset >= promised.get(place.partition, OFFSET_INVALID), f"SEED={seed}"
 
     writer.finish(PATIENCE_S * 2)
     wanted = set(writer.acked)
