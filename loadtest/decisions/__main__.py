@@ -39,19 +39,20 @@ def rows(parts: Sequence[str], scale: float) -> list[tuple[Row, Figure, bool]]:
         return max(600, int(number * scale))
 
     granted, crowd, backlog = some(15_000), some(30_000), some(100_000)
+    peers, peers_crowd = some(6_000), some(15_000)  # a few seconds for each of them is enough
     table: list[tuple[str, Row, Figure, bool]] = [
         ("decide", Row("everybody gets a unit", IN_A_REQUEST),
-         lambda world: figures.row_lock_web(world, granted, granted, keep_refusals=True), True),
+         lambda world: figures.row_lock_web(world, peers, peers, keep_refusals=True), True),
         ("decide", Row("everybody gets a unit", ALONE),
-         lambda world: figures.row_lock(world, granted, granted, keep_refusals=True), True),
+         lambda world: figures.row_lock(world, peers, peers, keep_refusals=True), True),
         ("decide", Row("everybody gets a unit", "ours", than=IN_A_REQUEST, wanted=10, beside=ALONE),
          lambda world: figures.decide(world, granted, granted), True),
         ("decide", Row("one in twenty gets a unit", IN_A_REQUEST),
-         lambda world: figures.row_lock_web(world, crowd, crowd // 20, keep_refusals=True), True),
+         lambda world: figures.row_lock_web(world, peers_crowd, peers_crowd // 20, keep_refusals=True), True),
         ("decide", Row("one in twenty gets a unit", ALONE),
-         lambda world: figures.row_lock(world, crowd, crowd // 20, keep_refusals=True), True),
+         lambda world: figures.row_lock(world, peers_crowd, peers_crowd // 20, keep_refusals=True), True),
         ("decide", Row("one in twenty gets a unit", "the same, refusals forgotten"),
-         lambda world: figures.row_lock(world, crowd, crowd // 20, keep_refusals=False), True),
+         lambda world: figures.row_lock(world, peers_crowd, peers_crowd // 20, keep_refusals=False), True),
         ("decide", Row("one in twenty gets a unit", "ours", than=IN_A_REQUEST, wanted=10, beside=ALONE),
          lambda world: figures.decide(world, crowd, crowd // 20), True),
         ("drain", Row("backlog after sold out", "ours", at_least=20_000),
@@ -64,9 +65,9 @@ def rows(parts: Sequence[str], scale: float) -> list[tuple[Row, Figure, bool]]:
         ("relay", Row("outbox to topic, rows", "ours", at_least=20_000),
          lambda world: figures.relay(world, some(60_000)), False),
         ("orders", Row("request to order", IN_A_REQUEST),
-         lambda world: figures.row_lock_web(world, granted, granted, keep_refusals=True), True),
+         lambda world: figures.row_lock_web(world, peers, peers, keep_refusals=True), True),
         ("orders", Row("request to order", ALONE),
-         lambda world: figures.row_lock(world, granted, granted, keep_refusals=True), True),
+         lambda world: figures.row_lock(world, peers, peers, keep_refusals=True), True),
         ("orders", Row("request to order", "ours", than=IN_A_REQUEST, wanted=3, beside=ALONE),
          lambda world: figures.place_orders(world, granted), True),
         ("outcomes", Row("backlog after sold out, until the last buyer can know", "ours"),

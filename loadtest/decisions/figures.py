@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -15,13 +16,15 @@ from kafka import KafkaProducer
 
 from gateway.events import PurchaseRequested
 from loadtest.decisions.row_lock import TABLES
-from loadtest.decisions.world import PATIENCE_S, World, until
+from loadtest.decisions.world import PATIENCE_S, TABLE_LOOK_S, World, until
 from loadtest.gateway.firing import fire
-from seckill.topics import PURCHASE_REQUESTS
+from seckill.topics import INVENTORY_DECISIONS, PURCHASE_REQUESTS
 
 CONSUMERS = (("consume", "inventory"), ("consume", "inventory"))
 RELAY = ("relay", "inventory")
 FAR_MS = 10**15
+REST_S = 1.0
+"""Who has not moved for so long has nothing left to read."""
 PEER_PROCESSES = 2
 PEER_THREADS = (2, 8, 24)
 """Of each process; the best of them counts."""
@@ -55,23 +58,36 @@ def decide(world: World, requests: int, units: int, *, consumers: int = 2) -> Sa
 
 def until_the_last_one_knows(world: World, requests: int) -> Sample:
     """A backlog after sold out, until the last of its buyers can be told: inventory, relay, outcomes."""
-    fill(world, world.create_sale(1), requests)
-    before, decided = _known(world), _decided(world)
-    with world.processes(*CONSUMERS, RELAY, ("consume", "gateway.outcomes")):
-        until(lambda: _decided(world) > decided, "the first decision")
-        began = time.perf_counter()
-        until(lambda: _known(world) >= before + requests, "the last outcome")
-        return Sample(requests, time.perf_counter() - began)
+    with _downstream(world, "gateway.outcomes", 1):
+        return _until_all(world, requests, 1, lambda: _known(world), "the last outcome")
 
 
 def place_orders(world: World, requests: int) -> Sample:
     """Everybody gets a unit: from the first decision until the last order stands."""
-    fill(world, world.create_sale(requests), requests)
-    before, decided = _ordered(world), _decided(world)
-    with world.processes(*CONSUMERS, RELAY, ("consume", "orders"), ("consume", "orders")):
+    with _downstream(world, "orders", 2):
+        return _until_all(world, requests, requests, lambda: _ordered(world), "the last order")
+
+
+@contextmanager
+def _downstream(world: World, group: str, consumers: int) -> Iterator[None]:
+    """The relay and who reads what it publishes, at work and with nothing left of earlier figures."""
+    claims = _claims(world, group)
+    with world.processes(RELAY, *[("consume", group)] * consumers):
+        until(lambda: _unpublished(world) == 0, "an empty outbox", TABLE_LOOK_S)
+        until(lambda: _claims(world, group) >= claims + INVENTORY_DECISIONS.partitions, f"{group} to be assigned")
+        read = -1
+        while read != (read := _read(world, group)):
+            time.sleep(REST_S)
+        yield
+
+
+def _until_all(world: World, requests: int, units: int, count: Callable[[], int], what: str) -> Sample:
+    fill(world, world.create_sale(units), requests)
+    before, decided = count(), _decided(world)
+    with world.processes(*CONSUMERS):
         until(lambda: _decided(world) > decided, "the first decision")
         began = time.perf_counter()
-        until(lambda: _ordered(world) >= before + requests, "the last order")
+        until(lambda: count() >= before + requests, what, TABLE_LOOK_S)
         return Sample(requests, time.perf_counter() - began)
 
 
@@ -85,7 +101,7 @@ def relay(world: World, rows: int) -> Sample:
     with world.processes(RELAY) as processes:
         until(lambda: _unpublished(world) < rows, "the relay to begin")
         left, began, cpu = _unpublished(world), time.perf_counter(), world.cpu_s(*processes)
-        until(lambda: _unpublished(world) == 0, "an empty outbox")
+        until(lambda: _unpublished(world) == 0, "an empty outbox", TABLE_LOOK_S)
         return Sample(left, time.perf_counter() - began, world.cpu_s(*processes) - cpu)
 
 
@@ -119,7 +135,15 @@ def fill(world: World, sale: int, requests: int) -> None:
 
 def _decided(world: World) -> int:
     """By the offsets, which are rows of the same transactions: nothing is counted that has not been committed."""
-    return _number(world, "SELECT coalesce(sum(next_offset), 0) FROM streams_offset WHERE consumer_group = 'inventory'")
+    return _read(world, "inventory")
+
+
+def _read(world: World, group: str) -> int:
+    return _number(world, f"SELECT coalesce(sum(next_offset), 0) FROM streams_offset WHERE consumer_group = '{group}'")
+
+
+def _claims(world: World, group: str) -> int:
+    return _number(world, f"SELECT coalesce(sum(epoch), 0) FROM streams_offset WHERE consumer_group = '{group}'")
 
 
 def _known(world: World) -> int:

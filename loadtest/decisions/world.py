@@ -23,8 +23,9 @@ from seckill.stack import ready, servers
 from seckill.stack.broker import BrokerProcess, free_port
 
 PATIENCE_S = 600.0
-LOOK_S = 0.1
-"""Some looks count a whole table: ten a second are hardly felt, and right to a few hundredths of these figures."""
+LOOK_S = 0.01
+TABLE_LOOK_S = 0.1
+"""Of a look that counts a whole table: ten a second are hardly felt, and right to a few hundredths of these figures."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -162,13 +163,13 @@ class World:
         return sum(_cpu_s(pid) for pid in (*family, self.broker.pid, *(process.pid for process in processes)))
 
 
-def until(holds: Callable[[], object], what: str) -> float:
+def until(holds: Callable[[], object], what: str, every_s: float = LOOK_S) -> float:
     """The moment at which it first holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited in vain for {what}")
-        time.sleep(LOOK_S)
+        time.sleep(every_s)
     return time.perf_counter()
 
 
