@@ -26,8 +26,10 @@ from seckill.streams.working import PASSING, Delivery, Worker
 log = logging.getLogger(__name__)
 
 MOST_RECORDS = 500
-POLL_MS = 200
-SESSION_MS = 10_000
+POLL_MS = 500
+"""The broker answers as soon as there is something; this long it may take to hear that one is to stop."""
+SESSION_MS = 6_000
+"""After a death without goodbye its partitions rest for so long; a broker allows no less."""
 METADATA_MS = 5_000
 """A leader that joined before it knew the topics assigns nothing, and looks again only when it hears of them."""
 FIRST_PAUSE_S = 0.1
@@ -82,7 +84,7 @@ class Loop:
             max_poll_records=MOST_RECORDS,
             fetch_max_wait_ms=POLL_MS,
             session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=SESSION_MS // 10,
+            heartbeat_interval_ms=SESSION_MS // 6,
             metadata_max_age_ms=METADATA_MS,
         )
         try:
@@ -137,7 +139,14 @@ class Loop:
                 self._hold(set())
             else:
                 self._hold(self._claims.keys() - later)
-        return self._consumer.poll(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
+        return self._consumer.poll(timeout_ms=self._patience_ms(), max_records=MOST_RECORDS)
+
+    def _patience_ms(self) -> float:
+        """Not longer than until a partition that rests is to be tried again."""
+        if self._is_off:
+            return POLL_MS
+        first = min((pause.until for pause in self._pauses.values()), default=float("inf"))
+        return max(0.0, min(POLL_MS, 1000 * (first - time.monotonic())))
 
     def _unpark(self) -> None:
         """kafka-python 3.0.12 keeps what it had fetched of a paused partition, and puts it back only where nothing is

@@ -30,7 +30,7 @@ from seckill.streams.ready import announce
 
 log = logging.getLogger(__name__)
 
-MOST_ROWS = 2000
+MOST_ROWS = 5000
 IDLE_S = 1.0
 PAUSE_S = 0.5
 CLOSE_S = 5.0
