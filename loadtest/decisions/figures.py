@@ -23,8 +23,8 @@ from seckill.topics import INVENTORY_DECISIONS, PURCHASE_REQUESTS
 CONSUMERS = (("consume", "inventory"), ("consume", "inventory"))
 RELAY = ("relay", "inventory")
 FAR_MS = 10**15
-REST_S = 1.0
-"""Who has not moved for so long has nothing left to read."""
+REST_S = 2.0
+"""What has not moved for so long is where it will stay."""
 PEER_PROCESSES = 2
 PEER_THREADS = (2, 8, 24)
 """Of each process; the best of them counts."""
@@ -49,11 +49,22 @@ class Sample:
 
 
 def decide(world: World, requests: int, units: int, *, consumers: int = 2) -> Sample:
-    """A backlog that lies in the topic when the consumers start; from their first commit to the last."""
-    fill(world, world.create_sale(units), requests)
-    before = _decided(world)
+    """A backlog that has grown while inventory was switched off: from its first commit to the last. So nobody joins or
+    leaves the group while it is measured."""
+    sale, before, claims = world.create_sale(units), _decided(world), _claims(world, "inventory")
+    world.change("INSERT INTO streams_switch VALUES ('inventory', now())")
     with world.processes(*CONSUMERS[:consumers]) as processes:
+        fill(world, sale, requests)
+        until(lambda: _claims(world, "inventory") >= claims + PURCHASE_REQUESTS.partitions, "inventory to be assigned")
+        _until_at_rest(lambda: _claims(world, "inventory"))
+        world.change("DELETE FROM streams_switch")
         return _timed(world, processes, before, requests, lambda: _decided(world))
+
+
+def _until_at_rest(number: Callable[[], int]) -> None:
+    seen = -1
+    while seen != (seen := number()):
+        time.sleep(REST_S)
 
 
 def until_the_last_one_knows(world: World, requests: int) -> Sample:
@@ -75,9 +86,7 @@ def _downstream(world: World, group: str, consumers: int) -> Iterator[None]:
     with world.processes(RELAY, *[("consume", group)] * consumers):
         until(lambda: _unpublished(world) == 0, "an empty outbox", TABLE_LOOK_S)
         until(lambda: _claims(world, group) >= claims + INVENTORY_DECISIONS.partitions, f"{group} to be assigned")
-        read = -1
-        while read != (read := _read(world, group)):
-            time.sleep(REST_S)
+        _until_at_rest(lambda: _read(world, group))
         yield
 
 

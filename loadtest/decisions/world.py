@@ -103,6 +103,10 @@ class World:
             self._looking = self._open.enter_context(psycopg.connect(self.database, autocommit=True))
         return self._looking.execute(statement, parameters).fetchall()
 
+    def change(self, statement: str) -> None:
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            connection.execute(statement)
+
     def flush_ms(self) -> float:
         """What a commit of one row costs here, the median of many: the flush, and little else."""
         with psycopg.connect(self.database, autocommit=True) as connection:
