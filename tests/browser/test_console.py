@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Open
 from tests.journeys.stack import Buyer, Stack
@@ -70,6 +70,82 @@ def test_a_process_is_killed_and_comes_back(stack: Stack, visit: Open, password:
     page.get_by_role("button", name="kill -9", exact=True).click()
     expect(page.get_by_role("status").first).to_contain_text("kill inventory.sweep: done.")
     expect(page.locator("#processes")).to_contain_text("inventory.sweep up ↻ 1")
+
+
+def said(page: Page) -> Locator:
+    """What came of the last word, above the board."""
+    return page.locator(".notice[role=status]")
+
+
+def audited(page: Page, *rows: str) -> None:
+    """Each of them stands in the trail under her name, and nothing else is needed to know who did it."""
+    page.goto("/console/audit")
+    for row in rows:
+        expect(page.get_by_role("row", name=re.compile(f"olga {row}")).first).to_be_visible()
+
+
+def test_the_stock_is_adjusted_and_what_cannot_be_taken_away_is_told(stack: Stack, visit: Open, password: str) -> None:
+    sale = stack.create_sale(2)
+    page = enter(visit, password)
+    for units, told in (("3", "5 units are available now."), ("-6", "fewer units are available")):
+        page.get_by_label("Sale", exact=True).select_option(str(sale))
+        page.get_by_label("Units, more or fewer").fill(units)
+        page.get_by_role("button", name="Adjust the stock").click()
+        expect(said(page)).to_contain_text(told)
+    assert stack.query("SELECT available FROM inventory_stock WHERE sale_id = %s", sale) == [(5,)]
+    audited(page, f"sale adjust sale {sale} phone units=3 done", f"sale adjust sale {sale} phone units=-6 Refused: .*")
+
+
+def test_a_paid_order_is_refunded_once_and_its_unit_is_for_sale_again(stack: Stack, visit: Open, password: str) -> None:
+    sale = stack.create_sale(1)
+    buyer = Buyer(stack, "sorry")
+    request = buyer.buy(sale)[1]["request_id"]
+    order = buyer.wait_for(request, "AWAITING_PAYMENT")["order_id"]
+    assert buyer.act(order, "pay")[0] < 300
+    buyer.wait_for(request, "PAID")
+
+    page = enter(visit, password)
+    for told in ("Refunded; the money is back.", f"order {order} is REFUNDED"):
+        page.get_by_label("A paid order").fill(order)
+        page.get_by_label("its units go back into the sale").check()
+        page.locator("#because").fill("it was dented")
+        page.get_by_role("button", name="Give the money back").click()
+        expect(said(page)).to_contain_text(told)
+    [(state, units)] = stack.query(
+        "SELECT state, count(*) OVER () FROM orders_payment WHERE order_id = %s AND state <> 'failed'", order
+    )
+    assert (state, units) == ("refunded", 1)
+    stack.wait_until(
+        lambda: stack.query("SELECT available, sold FROM inventory_stock WHERE sale_id = %s", sale) == [(1, 0)],
+        "the unit to be for sale again",
+    )
+    audited(page, f"refund {order} .*because=it was dented.* done", f"refund {order} .*Refused: .*")
+
+
+def test_a_service_is_scaled_up_and_down(stack: Stack, visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    for count in ("2", "1"):
+        page.get_by_label("Process or service").fill("orders")
+        page.get_by_label("How many", exact=True).fill(count)
+        page.get_by_role("button", name="Scale").click()
+        expect(said(page)).to_contain_text("scale orders: done.")
+        second = page.locator("#processes li", has_text="orders.2")
+        if count == "2":
+            expect(second).to_have_class("holds")
+        else:
+            expect(second).to_have_count(0)
+    audited(page, "stack scale orders count=2 done", "stack scale orders count=1 done")
+
+
+def test_redis_forgets_everything_at_a_press_and_the_sale_goes_on(stack: Stack, visit: Open, password: str) -> None:
+    sale = stack.create_sale(1)
+    page = enter(visit, password)
+    page.get_by_role("button", name="FLUSHALL in Redis").click()
+    expect(said(page)).to_contain_text("counted anew from the ledger")
+    buyer = Buyer(stack, "after")
+    stack.wait_until(lambda: buyer.buy(sale)[0] == 202, "the gate to open again")
+    buyer.wait_for(buyer.buy(sale)[1]["request_id"], "AWAITING_PAYMENT")
+    audited(page, "fault redis-flushall redis .*done")
 
 
 def test_the_board_says_when_its_numbers_are_old(stack: Stack, visit: Open, password: str) -> None:
