@@ -25,6 +25,8 @@ from seckill.consistency.sources.records import NotRead, Reading
 from seckill.topics import TOPICS
 
 SPARK = "analytics"
+AWAY_S = 15.0
+"""Broker or database have not answered for so long: they are away, and nothing is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +178,18 @@ def groups() -> list[str]:
 
 
 def _await_calm(where: Addresses, patience_s: float) -> None:
-    """Twice calm in a row, half a second apart; or time is over, and the evidence will say so."""
-    give_up = time.monotonic() + patience_s
+    """Twice calm in a row, half a second apart; or time is over, and the evidence will say so. Who does not answer may
+    be coming back, or be slow: a crowd has just been here."""
+    heard = time.monotonic()
+    give_up = heard + patience_s
     calm = 0
-    while calm < 2 and time.monotonic() < give_up:
+    while calm < 2 and time.monotonic() < min(give_up, heard + AWAY_S):
         try:
             offsets, unpublished = database.offsets(where.database)
             busy = unpublished + database.unsettled(where.database) + len(_behind(topics.cut(where.kafka), offsets))
+            heard = time.monotonic()
         except (psycopg.Error, KafkaError):
-            return
+            busy = 1
         calm = 0 if busy else calm + 1
         time.sleep(0.5)
 

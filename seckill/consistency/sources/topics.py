@@ -10,7 +10,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from seckill.consistency.rows import GroupOffset
 from seckill.topics import TOPICS
 
-BOOTSTRAP_MS = 5000
+BOOTSTRAP_MS = 15_000
+"""Five seconds were seen to be too few, on a crowded machine and with a broker in Java."""
 
 
 def cut(bootstrap_servers: str) -> dict[TopicPartition, int]:
