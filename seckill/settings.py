@@ -42,7 +42,7 @@ MIDDLEWARE = [
     "seckill.headers.on_every_page",
     "seckill.problems.every_error",
     "seckill.only_pages.Sessions",
-    "django.middleware.common.CommonMiddleware",
+    "seckill.only_pages.Common",
     "django.middleware.csrf.CsrfViewMiddleware",
     "seckill.only_pages.Authentication",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -1,11 +1,10 @@
-"""docker-compose.yml without Docker: each container is held to the same rules, runs what `seckill up` runs, and is
-looked at by Prometheus where it says so. What really happens is in tests/journeys/test_compose.py."""
+"""docker-compose.yml without Docker: each container is held to the same rules, and runs what `seckill up` runs. What
+Prometheus and Grafana look at is in test_observe.py; what really happens, in tests/journeys/test_compose.py."""
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -197,15 +196,7 @@ def test_another_broker_is_one_variable() -> None:
     assert {service["environment"]["KAFKA_BOOTSTRAP_SERVERS"] for service in ours} == {"kafka:9092"}
 
 
-# ── what is looked at ────────────────────────────────────────────────────────────────────────────
-
-
-def test_prometheus_asks_services_that_are_there() -> None:
-    asked = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
-    addresses = [target for job in asked for group in job.get("static_configs", ()) for target in group["targets"]]
-    hosts = {address.partition(":")[0] for address in addresses}
-    hosts |= {name for job in asked for group in job.get("dns_sd_configs", ()) for name in group["names"]}
-    assert len(hosts) == len(asked) and hosts <= set(SERVICES)
+# ── the way in ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_front_leads_to_services_that_are_there() -> None:
@@ -213,27 +204,6 @@ def test_front_leads_to_services_that_are_there() -> None:
     led = dict(re.findall(r"server-template \S+ \d+ ([\w-]+):(\d+)", text))
     ports = {name: SERVICES[name]["command"][SERVICES[name]["command"].index("--port") + 1] for name in led}
     assert led == ports and set(led) == {"gateway", "live"}
-
-
-@pytest.mark.parametrize("path", ["deploy/prometheus/alerts.yml", "deploy/grafana/dashboards/sale.json"])
-def test_alarms_and_pictures_are_of_metrics_that_somebody_shows(path: str) -> None:
-    rooms = ("mqcore", "seckill", "gateway", "inventory", "orders", "notifications")
-    sources = "\n".join(file.read_text() for room in rooms for file in (ROOT / room).rglob("*.py"))
-    named = set(re.findall(r"\b((?:seckill|mqcore)_[a-z_]+[a-z])\b", _expressions(path)))
-    assert named
-    unknown = {name for name in named if re.sub("_(bucket|sum|count)$", "", name) not in sources}
-    assert unknown == set()
-
-
-def test_each_alarm_says_how_bad_it_is_what_is_wrong_and_where_to_look() -> None:
-    groups = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
-    alarms = [rule for group in groups for rule in group["rules"]]
-    assert {"Lag", "BooksBroken", "ServerErrors", "DeadLetters"} <= {alarm["alert"] for alarm in alarms}
-    for alarm in alarms:
-        assert alarm["labels"]["severity"] in ("page", "warning")
-        assert set(alarm["annotations"]) == {"summary", "look"}
-        said = re.match(r"docker compose (?:logs|exec|run --rm|ps) ?([\w-]*)", alarm["annotations"]["look"])
-        assert said is not None and said[1] in {"", *SERVICES}
 
 
 # ── reading them ─────────────────────────────────────────────────────────────────────────────────
@@ -262,13 +232,6 @@ def _of_the_place(words: list[str]) -> list[str]:
         else:
             kept.append(word)
     return kept
-
-
-def _expressions(path: str) -> str:
-    text = (ROOT / path).read_text()
-    if path.endswith(".yml"):
-        return "\n".join(rule["expr"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"])
-    return "\n".join(target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"])
 
 
 def _bytes(text: str) -> int:

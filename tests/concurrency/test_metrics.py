@@ -78,6 +78,13 @@ def test_a_gateway_counts_purchases_by_what_it_has_answered(client: Client, monk
     assert any(line.startswith('seckill_submissions_total{end="acknowledged"} ') for line in lines)
 
 
+def test_a_gateway_is_asked_by_its_address_for_metrics_and_for_nothing_else(client: Client) -> None:
+    """Of several gateways Prometheus knows the addresses only; a page with links wants a name that is ours."""
+    assert client.get("/metrics", headers={"host": "172.18.0.7:8000"}).status_code == 200
+    assert client.get("/api/docs", headers={"host": "172.18.0.7:8000"}).status_code == 400
+    assert client.get("/api/docs", headers={"host": "localhost"}).status_code == 200
+
+
 def histogram() -> Histogram:
     old = of_gateway.PURCHASES
     return Histogram(old.name, old.meaning, old.labels, of_gateway.BOUNDS_S)

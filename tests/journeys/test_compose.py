@@ -1,107 +1,29 @@
 """docker compose, really: up, a rush with a container killed and the broker paused, the books, a graceful end.
 
-It builds images and takes some minutes, so it is asked for: `TEST_COMPOSE=1 pytest tests/journeys/test_compose.py`.
-What can be said of the file without Docker is in tests/architecture/test_compose.py, and runs always.
+It is asked for: `TEST_COMPOSE=1 pytest tests/journeys/test_compose.py` (tests/journeys/compose.py). What can be said of
+the file without Docker is in tests/architecture/test_compose.py, and runs always.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+import urllib.error
+from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaConsumer
 
-from tests.journeys.stack import free_ports
+from tests.journeys.compose import ROOT, Project, living
 
-ROOT = Path(__file__).parents[2]
-PORTS = ("FRONT_PORT", "LOCUST_PORT", "BROKER_PORT", "GRAFANA_PORT")
 PAUSE_S = 4
 GENTLE = {0, 130, 143}
 """Exit codes of a process that ended when it was asked to."""
-
-
-def _missing() -> str:
-    if not os.environ.get("TEST_COMPOSE"):
-        return "takes minutes: set TEST_COMPOSE=1 (and have docker compose)"
-    try:
-        asked = subprocess.run(["docker", "compose", "ls"], capture_output=True, text=True, timeout=30)
-    except OSError as error:
-        return f"no docker: {error}"
-    return "" if asked.returncode == 0 else f"docker compose does not answer: {asked.stderr.strip()}"
+EMPTY_IN_PEACE = {"seckill_residual != 0", 'seckill_deliveries{state="due"}', "seckill_deliveries_late_seconds"}
+"""Pictures that are empty when all is well."""
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-
-
-class Project:
-    """A compose project of its own, on free ports."""
-
-    def __init__(self, name: str, profile: str) -> None:
-        self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self._words = ["docker", "compose", "-p", name, "--profile", profile]
-        self._environment = os.environ | {key: str(port) for key, port in self.ports.items()}
-
-    def say(self, *words: str, timeout: float = 120) -> str:
-        done = self.run(*words, timeout=timeout)
-        assert done.returncode == 0, f"docker compose {' '.join(words)}: {done.stderr[-3000:]}"
-        return done.stdout
-
-    def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        command = [*self._words, *words]
-        return subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=timeout)
-
-    def begin(self, *words: str) -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            [*self._words, *words], cwd=ROOT, env=self._environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
-            text=True,
-        )  # fmt: skip
-
-    def up(self) -> float:
-        """Seconds until all are healthy."""
-        began = time.monotonic()
-        self.say("up", "-d", "--wait", "--wait-timeout", "180", timeout=240)
-        return time.monotonic() - began
-
-    def containers(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.say("ps", "-a", "--format", "json").splitlines()]
-
-    def get(self, path: str, port: str = "FRONT_PORT") -> bytes:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=10) as answer:
-            content: bytes = answer.read()
-        return content
-
-    def prometheus(self, path: str) -> Any:
-        """It has no port outside: asked from within."""
-        return json.loads(self.say("exec", "-T", "prometheus", "wget", "-qO-", f"http://127.0.0.1:9090/api/v1/{path}"))
-
-    def wait_until(self, holds: Callable[[], object], what: str, patience_s: float = 60) -> None:
-        deadline = time.monotonic() + patience_s
-        while not holds():
-            assert time.monotonic() < deadline, f"not within {patience_s:.0f} s: {what}"
-            time.sleep(0.5)
-
-
-@contextmanager
-def living(project: Project) -> Iterator[Project]:
-    if missing := _missing():
-        pytest.skip(missing)
-    try:
-        project.say("build", timeout=900)
-        print(f"healthy after {project.up():.0f} s", file=sys.stderr)
-        yield project
-    finally:
-        project.run("down", "-v", "--remove-orphans", "--timeout", "20")
 
 
 @pytest.fixture(scope="module")
@@ -158,10 +80,38 @@ def test_the_books_balance_after_a_rush_with_a_container_killed_and_the_broker_p
     assert report.returncode == 0, report.stdout[-6000:] + report.stderr[-2000:]
 
 
+def asked(project: Project) -> dict[str, list[str]]:
+    """Whom Prometheus asks, by job: `up`, or something else."""
+    found: dict[str, list[str]] = {}
+    for each in project.prometheus("targets?state=active")["data"]["activeTargets"]:
+        found.setdefault(each["labels"]["job"], []).append(each["health"])
+    return found
+
+
+def test_every_picture_shows_something_once_there_was_a_rush(project: Project) -> None:
+    dashboard = json.loads((ROOT / "deploy/grafana/dashboards/sale.json").read_text())
+    expressions = {target["expr"] for panel in dashboard["panels"] for target in panel["targets"]}
+    assert expressions > EMPTY_IN_PEACE
+
+    def silent() -> set[str]:
+        return {each for each in expressions - EMPTY_IN_PEACE if not project.results(each)}
+
+    project.wait_until(lambda: not silent(), "something to be seen in every picture", 90)
+    shown = json.loads(project.get("/api/dashboards/uid/sale", "GRAFANA_PORT"))["dashboard"]
+    assert shown["title"] == dashboard["title"] and len(shown["panels"]) == len(dashboard["panels"])
+
+
+def test_each_of_several_gateways_is_asked_for_its_own_numbers(project: Project) -> None:
+    project.say("up", "-d", "--no-recreate", "--scale", "gateway=2", "gateway")
+    project.wait_until(lambda: asked(project)["gateway"] == ["up", "up"], "Prometheus to find both")
+    assert project.results('count(count by (instance) (seckill_turnstile_waiting{job="gateway"}))') == ["2"]
+    project.say("up", "-d", "--no-recreate", "--scale", "gateway=1", "gateway")
+    project.wait_until(lambda: asked(project)["gateway"] == ["up"], "Prometheus to forget the other")
+
+
 def test_prometheus_hears_of_everybody_and_an_alarm_sounds(project: Project) -> None:
     def away() -> set[str]:
-        found = project.prometheus("targets?state=active")["data"]["activeTargets"]
-        return {each["labels"]["job"] for each in found if each["health"] != "up"}
+        return {job for job, healths in asked(project).items() if set(healths) != {"up"}}
 
     def firing() -> set[str]:
         return {

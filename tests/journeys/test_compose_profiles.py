@@ -1,0 +1,40 @@
+"""docker compose with its other profiles: Apache Kafka in mqcore's place, and Spark. Each sells, and the books balance.
+
+Asked for: `TEST_COMPOSE=1 pytest tests/journeys/test_compose_profiles.py` (tests/journeys/compose.py).
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.journeys.compose import Project, living
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+def test_the_sale_runs_on_apache_kafka_instead() -> None:
+    with living(Project("seckill-kafka", "kafka", KAFKA_BOOTSTRAP_SERVERS="kafka:9092")) as project:
+        project.rush("--buyers", "150", "--over", "5")
+        verdicts = project.judged()
+        assert verdicts["all"] == "PASS", verdicts
+        offsets = project.say("exec", "-T", "gateway", "seckill", "lag")
+        assert "inventory" in offsets
+
+
+def test_spark_counts_what_comes_and_all_of_it_again_and_both_tie_with_the_books() -> None:
+    with living(Project("seckill-stats", "stats")) as project:
+        project.rush("--buyers", "150", "--over", "5")
+
+        def numbers(kind: str) -> dict[str, object]:
+            words = ("report", "--data", "/var/lib/seckill", "--json", "--of", kind)
+            found: dict[str, object] = json.loads(project.say("run", "--rm", "-T", "stats", *words))
+            return found
+
+        project.wait_until(lambda: project.judged()["I22"] == "PASS", "the stream to have counted all", 120)
+        assert numbers("live")["kind"] == "live"
+        project.say("run", "--rm", "-T", "stats", "replay", "--data", "/var/lib/seckill", timeout=240)
+        assert numbers("replay")["kind"] == "replay"
+        verdicts = project.judged()
+        assert (verdicts["I22"], verdicts["all"]) == ("PASS", "PASS"), verdicts
