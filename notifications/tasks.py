@@ -50,10 +50,11 @@ def enqueue(deliveries: Sequence[Delivery]) -> int:
 
 
 def enqueue_due() -> int:
-    """Everything whose turn it is, oldest first; being in a queue twice does no harm."""
+    """Everything whose turn it is, oldest first, where a queue is empty: in one that is not, the oldest stand already,
+    and each that stands there twice is work for nothing."""
     done = 0
     for channel in CHANNELS:
-        if breaker.look(channel).state is State.OPEN:
+        if breaker.look(channel).state is State.OPEN or queued(channel):
             continue
         due = at_their_turn(Delivery.objects.filter(channel=channel)).order_by("id")
         done += enqueue(list(due[:MOST_QUEUED]))

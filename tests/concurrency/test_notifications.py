@@ -249,12 +249,20 @@ def test_the_sweep_enqueues_whose_turn_it_is_and_again_what_was_flushed(queue: R
     assert tasks.enqueue_due() == 3
 
 
+def test_what_stands_in_a_queue_already_is_not_enqueued_again(queue: Redis) -> None:
+    due("ann"), due("ann", "push")
+    assert tasks.enqueue_due() == 2
+    due("bob")
+    assert tasks.enqueue_due() == 0
+    queue.delete("notify.sms")
+    assert tasks.enqueue_due() == 2, "ann's was lost with the queue, bob's never stood in it"
+
+
 def test_a_queue_that_nobody_empties_stays_short(queue: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MOST_QUEUED", 10)
-    for number in range(15):
-        due(f"user-{number}")
-    for _ in range(5):
-        tasks.enqueue_due()
+    every = [due(f"user-{number}") for number in range(15)]
+    assert tasks.enqueue_due() == 10
+    assert tasks.enqueue(every) == 0
     assert len(tasks_in(queue, "notify.sms")) == 10
 
 
