@@ -102,6 +102,11 @@ class Service:
     stop_signal: str = "SIGTERM"
     stop_s: float = 15.0
     is_server: bool = False  # up before the database and the topics are made
+    is_called: bool = False  # by the others, to their very end: it ends after them
+
+    @property
+    def ends_alone(self) -> bool:
+        return self.is_server or self.is_called
 
 
 def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
@@ -178,6 +183,7 @@ def services(layout: Layout) -> list[Service]:
                 {},
             ),
             lambda layout, _: ready.port(ports.provider, ports.sinks),
+            is_called=True,
         ),
         Service("relay.inventory", _python("-m", "seckill.cli", "relay", "inventory"), ready.file),
         Service("relay.orders", _python("-m", "seckill.cli", "relay", "orders"), ready.file),

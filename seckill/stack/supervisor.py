@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 from seckill.stack import control, instances, ready, servers, setup
@@ -92,11 +93,12 @@ class Supervisor:
                 raise StackFault(f"port {port} ({name}) is taken ({why}); choose another with --port {name}=…")
 
     def stop(self) -> None:
-        """In reverse order: whoever takes in work first, the servers last."""
+        """In reverse order: those who call others at the same time, then one by one those whom they call."""
         self._stopping.set()
         with self._lock:
-            for service in reversed(self._services):
-                mine = [instance for instance in self.instances if instance.service == service]
+            for _, several in groupby(reversed(self._services), lambda row: row.ends_alone and row.name):
+                services = list(several)
+                mine = [each for service in services for each in self.instances if each.service == service]
                 for instance in mine:
                     instance.signal()
                 for instance in mine:
@@ -149,7 +151,7 @@ class Supervisor:
                         self._give(named, dict(order.get("with", {})))
                     for instance in named:
                         self._tell(f"{instance.name}: {word}")
-                        {"stop": self._stop_one, "kill": Instance.kill, "start": self._start_one}[word](instance)
+                    {"stop": self._stop_all, "kill": self._kill_all, "start": self._start_all}[word](named)
                     return {"done": [instance.name for instance in named]}
                 case word:
                     raise StackFault(f"unknown word {word}")
@@ -161,10 +163,17 @@ class Supervisor:
             raise StackFault(f"{name} is not of this stack: {known}")
         return found
 
-    def _stop_one(self, instance: Instance) -> None:
-        instance.wanted = False
-        instance.signal()
-        instance.reap()
+    def _stop_all(self, named: Sequence[Instance]) -> None:
+        """They come to their ends at the same time."""
+        for instance in named:
+            instance.wanted = False
+            instance.signal()
+        for instance in named:
+            instance.reap()
+
+    def _kill_all(self, named: Sequence[Instance]) -> None:
+        for instance in named:
+            instance.kill()
 
     def _give(self, named: Sequence[Instance], more: dict[str, str]) -> None:
         """Variables of their own, kept over restarts until they are started by a word again."""
@@ -174,18 +183,19 @@ class Supervisor:
             if not instance.is_running and more != instance.more:
                 instance.more, instance.lives = more, 0
 
-    def _start_one(self, instance: Instance) -> None:
-        instance.wanted = True
-        if not instance.is_running:
-            instance.spawn()
+    def _start_all(self, named: Sequence[Instance]) -> None:
+        for instance in named:
+            instance.wanted = True
+            if not instance.is_running:
+                instance.spawn()
 
     def _scale(self, name: str, count: int) -> int:
         service = next((row for row in self._services if row.name == name), None)
         if service is None or not 0 <= count <= service.most:
             raise StackFault(f"{name} cannot run {count} times")
         mine = [instance for instance in self.instances if instance.service == service]
+        self._stop_all(mine[count:])
         for instance in mine[count:]:
-            self._stop_one(instance)
             self.instances.remove(instance)
         for number in range(len(mine) + 1, count + 1):
             instance = Instance(service, number, self.layout)
