@@ -1,7 +1,7 @@
 """Values: a case of a fault, and the table of all of them.
 
 A case is a generator. What comes before its `yield` breaks something while a crowd buys; after it everything has been
-worked off, and it says what proves that the fault really happened.
+worked off and the crowd has gone home, and it says what proves that the fault really happened.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from seckill.faults.world import World
 
 Acts = Iterator[None]
+PAYMENT_TTL_S = 12
+"""Short, so that orders of buyers who walk away end while somebody looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Rush:
     buyers: int = 160
     over_s: float = 5.0
     words: tuple[str, ...] = ()  # more for `loadtest.rush`
+    time_to_pay_s: int = PAYMENT_TTL_S
+    stays: bool = False  # as long as something is being broken: then nobody else has to come
 
 
 @dataclass(frozen=True, slots=True)

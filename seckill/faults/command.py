@@ -16,9 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import seckill.faults.cases  # noqa: F401  # fills the table
-from seckill.faults import page
+from seckill.faults import chronicle, page
 from seckill.faults.case import CASES, Case, in_order
-from seckill.faults.running import Row, Runner
+from seckill.faults.running import Row, Runner, sharing
 
 WIDE = 200
 FIRST_PORT = 25_000
@@ -43,7 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--resume", action="store_true", help="leave out what has behaved in this folder already")
     run.add_argument("--seed", type=int, default=1, help="of what is left to chance (default: 1)")
     run.add_argument("--scale", type=float, default=1.0, metavar="F", help="so many times the buyers and units")
+    run.add_argument(
+        "--together", type=int, default=1, metavar="N",
+        help="so many cases share one report: quicker, but what it finds is then said of all of them (default: 1)",
+    )  # fmt: skip
     run.add_argument("--first-port", type=int, default=FIRST_PORT, metavar="N", help="ports are taken from here on")
+    run.add_argument("--write", type=Path, metavar="STEM", help="results and invariants as STEM.md and STEM.json, too")
     run.set_defaults(run=_run)
     return parser
 
@@ -75,7 +80,7 @@ def _run(chosen: argparse.Namespace) -> int:
     rows = {row.name: row for row in runner.kept()} if chosen.resume else {}
     left = [case for case in cases if case.name not in rows or not rows[case.name].behaved]
     try:
-        _each(runner, left, rows, console)
+        _each(runner, sharing(left, max(1, chosen.together)), rows, console)
     except KeyboardInterrupt:
         print("seckill faults: interrupted; the same words and --resume go on from here", file=sys.stderr)
         return 3
@@ -84,6 +89,9 @@ def _run(chosen: argparse.Namespace) -> int:
     done = [rows[case.name] for case in cases]
     written = chosen.data / "faults.html"
     written.write_text(page.written(done, chosen.seed, chosen.scale), encoding="utf-8")
+    if chosen.write:
+        words = f"seckill faults run {' '.join(chosen.name)} --write {chosen.write}"
+        chronicle.write(done, chosen.data, chosen.write, words, chosen.scale)
     console.print(_table(done))
     bad = [row for row in done if not row.behaved]
     verdict = f"{len(bad)} of {len(done)} did not behave" if bad else f"all {len(done)} behaved as marked"
@@ -91,19 +99,21 @@ def _run(chosen: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def _each(runner: Runner, left: Sequence[Case], rows: dict[str, Row], console: Console) -> None:
+def _each(runner: Runner, groups: Sequence[Sequence[Case]], rows: dict[str, Row], console: Console) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("faults", total=len(left))
-        for number, case in enumerate(left, start=1):
-            progress.update(task, description=case.name)
-            row = runner.run(case)
-            rows[case.name] = row
+        done, total = 0, sum(map(len, groups))
+        task = progress.add_task("faults", total=total)
+        for cases in groups:
+            progress.update(task, description=" ".join(case.name for case in cases[:3]) + " …" * (len(cases) > 3))
+            came_of_it = runner.run(cases)
+            rows |= {row.name: row for row in came_of_it}
             runner.keep(list(rows.values()))
-            marked = "as marked" if row.behaved else f"NOT as marked: {row.why}"
-            line = f"{number}/{len(left)} {row.name}: {row.verdict}, {marked} ({row.took_s:.0f} s)"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
-            progress.advance(task)
+            for row in came_of_it:
+                done += 1
+                marked = "as marked" if row.behaved else f"NOT as marked: {row.why}"
+                _tell(console, f"{done}/{total} {row.name}: {row.verdict}, {marked} ({row.took_s:.0f} s)")
+            progress.advance(task, len(cases))
 
 
 def _chosen(names: Sequence[str]) -> list[Case]:

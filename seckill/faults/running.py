@@ -1,6 +1,7 @@
-"""Shell: one case after the other: crowd, fault, recovery, drain, report. What came of each is kept at once.
+"""Shell: one case after the other: crowd, fault, recovery, proof; then rest, and the report on it. It is kept at once.
 
-Cases share a stack as long as nothing is spoilt: a case that must fail, and one that did not behave, end it.
+Cases share a stack as long as nothing is spoilt: a case that must fail, and one that did not behave, end it. Several
+may share the rest and the report, too: the books of a stack are about all that has happened there.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from seckill.consistency import manifest, show
 from seckill.consistency.evidence import Evidence
@@ -33,7 +34,7 @@ ENOUGH = 100_000
 WARM = 15
 """So many decisions, and the sale is under way."""
 REPORT_S = 90.0
-SHORTEST_S = 5.0
+SHORTEST_S = 3.0
 """No crowd arrives faster than that, however small it is."""
 
 Tell = Callable[[str], None]
@@ -52,6 +53,7 @@ class Row:
     why: str = ""
     broken: tuple[str, ...] = ()
     power: dict[str, int | str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()  # of what would have proved it
     in_flight: int = -1
     attempts: int = 0
     again: int = 0
@@ -76,7 +78,8 @@ class Runner:
         if not path.exists():
             return []
         said = json.loads(path.read_text())
-        return [Row(**{**row, "broken": tuple(row["broken"])}) for row in said["cases"]]
+        tuples = ("broken", "missing")
+        return [Row(**row | {name: tuple(row.get(name, ())) for name in tuples}) for row in said["cases"]]
 
     def keep(self, rows: Sequence[Row]) -> None:
         fresh = self.folder / (RESULTS + ".new")
@@ -86,20 +89,27 @@ class Runner:
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
-    def run(self, case: Case) -> Row:
-        """Never raises for what a case does: what went wrong is what came of it."""
-        if case.act is None:
-            return Row(case.number, case.name, case.title, "—", "NOT RUN", True, case.needs)
-        began = time.monotonic()
-        row = Row(case.number, case.name, case.title, case.expected, "", False)
+    def run(self, cases: Sequence[Case]) -> list[Row]:
+        """One after the other, and one report on all. Never raises for what a case does: that is what came of it, and
+        of whoever shares its report."""
+        began, rows = time.monotonic(), [_blank(case) for case in cases]
+        if cases[0].act is None:
+            return [replace(row, expected="—", verdict="NOT RUN", behaved=True, why=cases[0].needs) for row in rows]
+        doing = ""
         try:
-            row = self._run(case, row)
+            for at, case in enumerate(cases):
+                doing = case.name
+                rows[at] = self._happen(case, rows[at])
+            doing = "the report"
+            rows = self._judge(cases, rows)
         except Exception as fault:  # of whatever client of what was broken: it is the result, and the next case goes on
-            row = replace(row, verdict="STUCK", why=_in_a_line(fault))
-        row = replace(row, took_s=round(time.monotonic() - began, 1))
-        if case.spoils or not row.behaved:
-            self.leave(keep=not row.behaved)
-        return row
+            why = f"{f'at {doing}: ' if len(cases) > 1 else ''}{_in_a_line(fault)}"
+            rows = [replace(row, verdict="STUCK", why=why) for row in rows]
+        took_s = round(time.monotonic() - began, 1)
+        rows[-1] = replace(rows[-1], took_s=round(took_s - sum(row.took_s for row in rows[:-1]), 1))
+        if cases[-1].spoils or not all(row.behaved for row in rows):
+            self.leave(keep=not all(row.behaved for row in rows))
+        return rows
 
     def leave(self, keep: bool = False) -> None:
         """Stop the stack, and forget its data if all went well."""
@@ -112,18 +122,20 @@ class Runner:
             shutil.rmtree(self._world.folder, ignore_errors=True)
         self._world = None
 
-    def _stack(self) -> World:
-        if self._world is not None and self._world.is_running:
+    def _stack(self, time_to_pay_s: int) -> World:
+        if self._world is not None and self._world.is_running and self._world.time_to_pay_s == time_to_pay_s:
             return self._world
+        self.leave(keep=self._world is not None and self._world.has_ended)
         while (folder := self.folder / f"stack-{self._generation}").exists():
             self._generation += 1
         self._tell(f"starting a stack in {folder}")
-        self._world = World(folder, self._first_port, self._seed, self._scale)
+        self._world = World(folder, self._first_port, self._seed, self._scale, time_to_pay_s, self._tell)
         self._world.start()
         return self._world
 
-    def _run(self, case: Case, row: Row) -> Row:
-        world = self._stack()
+    def _happen(self, case: Case, row: Row) -> Row:
+        """All of it but the verdict."""
+        began, world = time.monotonic(), self._stack(case.rush.time_to_pay_s)
         world.numbers, world.missing = {}, []
         world.declare(case.name)
         over_s = max(min(case.rush.over_s, SHORTEST_S), case.rush.over_s * self._scale)
@@ -138,22 +150,25 @@ class Runner:
         assert case.act is not None
         acts = case.act(world)
         if case.late:
-            self._drain(world, case)
-            row = self._inject(world, case, acts, row)
+            world.crowd.leave()
+            progress.await_rest(world)
         else:
             warm = min(WARM, rush.buyers // 4)
             world.wait_until(lambda: world.decided() >= warm, "the sale to be under way")
-            row = self._inject(world, case, acts, row)
-            self._drain(world, case)
+        row = self._inject(world, case, acts, row)
+        self._tell(f"{case.name}: the crowd goes home")
+        world.crowd.leave()
         if next(acts, "end") != "end":
             raise Stuck("a case has one fault")
-        return self._judge(world, case, row)
+        power, missing = dict(world.numbers), tuple(world.missing)
+        return replace(row, power=power, missing=missing, took_s=round(time.monotonic() - began, 1))
 
     def _inject(self, world: World, case: Case, acts: Acts, row: Row) -> Row:
         in_flight, restarts = progress.in_flight(world), self._lives(world)
         began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._tell(f"{case.name}: {case.title}; {max(0, in_flight):,} requests in flight")
-        with world.stragglers(f"{case.name}.stragglers") if not case.late else nullcontext():
+        alone = case.late or case.rush.stays
+        with nullcontext() if alone else world.stragglers(f"{case.name}.stragglers"):
             next(acts)
         world.note_fault(case.name, began_ms, time.time_ns() // 1_000_000, in_flight=in_flight)
         self._tell(f"{case.name}: done, recovering")
@@ -175,13 +190,13 @@ class Runner:
     def _lives(self, world: World) -> int:
         return sum(int(each["restarts"]) for each in world.rows().values())
 
-    def _drain(self, world: World, case: Case) -> None:
-        assert world.crowd is not None
-        self._tell(f"{case.name}: the crowd goes home")
-        world.crowd.leave()
-        progress.await_rest(world)
-
-    def _judge(self, world: World, case: Case, row: Row) -> Row:
+    def _judge(self, cases: Sequence[Case], rows: Sequence[Row]) -> list[Row]:
+        """Forged books need no rest: what is wrong with them stays wrong."""
+        world = self._world
+        assert world is not None
+        if not cases[-1].spoils:
+            self._tell("report: waiting until nothing happens any more")
+            progress.await_rest(world)
         where = Addresses(
             world.environment["KAFKA_BOOTSTRAP_SERVERS"],
             world.environment["SECKILL_DATABASE_URL"],
@@ -190,9 +205,8 @@ class Runner:
         )
         evidence = collect(where, manifest.read(world.evidence), REPORT_S, lambda text: self._tell(f"report: {text}"))
         judged = judge(evidence)
-        return judged_row(
-            case, row, world.numbers, world.missing, evidence, judged, self._pages(case, evidence, judged)
-        )
+        page = self._pages(cases[-1], evidence, judged)
+        return [judged_row(case, row, evidence, judged, page) for case, row in zip(cases, rows, strict=True)]
 
     def _pages(self, case: Case, evidence: Evidence, judged: list[Judged]) -> str:
         folder = self.folder / "reports"
@@ -202,16 +216,26 @@ class Runner:
         return f"reports/{case.name}.html"
 
 
-def judged_row(
-    case: Case, row: Row, numbers: dict[str, Any], missing: Sequence[str], evidence: Evidence, judged: Sequence[Judged],
-    report: str,
-) -> Row:  # fmt: skip
+def _blank(case: Case) -> Row:
+    return Row(case.number, case.name, case.title, case.expected, "", False)
+
+
+def sharing(cases: Sequence[Case], most: int) -> list[list[Case]]:
+    """As they come, up to so many at a time that can share a report."""
+    groups: list[list[Case]] = []
+    for together, several in groupby(cases, lambda case: (case.act is None or case.spoils, case.rush.time_to_pay_s)):
+        size, listed = 1 if together[0] else most, list(several)
+        groups += [listed[first : first + size] for first in range(0, len(listed), size)]
+    return groups
+
+
+def judged_row(case: Case, row: Row, evidence: Evidence, judged: Sequence[Judged], report: str) -> Row:
     """Did it happen, and does the report say what it has to?"""
     verdict = overall(list(judged))
     broken = tuple(each.invariant.name for each in judged if each.verdict not in (Verdict.PASS, Verdict.NOT_RUN))
     why = ""
-    if missing:
-        why = f"it did not happen: none of {', '.join(missing)}"
+    if row.missing:
+        why = f"it did not happen: none of {', '.join(row.missing)}"
     elif case.breaks and verdict is Verdict.PASS:
         why = "the report says PASS, and must not"
     elif not set(case.breaks) <= set(broken):
@@ -219,8 +243,8 @@ def judged_row(
     elif not case.breaks and verdict is not Verdict.PASS:
         why = _why(judged)
     return replace(
-        row, verdict=verdict.value, behaved=not why, why=why, broken=broken, power=dict(numbers),
-        attempts=len(evidence.attempts), again=_again(evidence), report=report,
+        row, verdict=verdict.value, behaved=not why, why=why, broken=broken, attempts=len(evidence.attempts),
+        again=_again(evidence), report=report,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import psycopg
 from redis import Redis
 
 from seckill.consistency.manifest import VERSION
+from seckill.faults.case import PAYMENT_TTL_S
 from seckill.faults.crowd import Book, Crowd, Stragglers
 from seckill.faults.ports import free_ports
 from seckill.stack.control import StackFault
@@ -26,8 +27,6 @@ from seckill.streams.partitioners import SlotTable
 from seckill.topics import PURCHASE_REQUESTS
 
 PATIENCE_S = 240.0
-PAYMENT_TTL_S = 12
-"""Short, so that orders of buyers who walk away end while somebody looks."""
 WITNESSES = ("sandbox",)
 LOOK_S = 0.1
 
@@ -39,13 +38,22 @@ class Stuck(Exception):
 class World(StackProcess):
     """One stack, over all cases that share it."""
 
-    def __init__(self, folder: Path, first_port: int, seed: int = 1, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        first_port: int,
+        seed: int = 1,
+        scale: float = 1.0,
+        time_to_pay_s: int = PAYMENT_TTL_S,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
         names = [*Ports().all(), "second gateway"]
         self.ports = dict(zip(names, free_ports(first_port), strict=False))
         self.second_port = self.ports.pop("second gateway")
-        settings = {"SECKILL_PAYMENT_TTL_S": str(PAYMENT_TTL_S), "SECKILL_TRUSTED_PROXIES": "127.0.0.1"}
+        settings = {"SECKILL_PAYMENT_TTL_S": str(time_to_pay_s), "SECKILL_TRUSTED_PROXIES": "127.0.0.1"}
         super().__init__(folder, Ports(**self.ports), settings)
-        self.seed, self.scale = seed, scale
+        self.seed, self.scale, self.time_to_pay_s = seed, scale, time_to_pay_s
+        self.say = say  # how far it is, to whoever waits
         self.environment: dict[str, str] = {}
         self.sale = 0  # the one the crowd is at
         self.side_sale = 0  # one that never sells out
@@ -90,9 +98,8 @@ class World(StackProcess):
 
     def restart_with(self, service: str, **variables: str) -> None:
         """Stop it in order and start it with more variables, which it keeps until it is started again."""
-        for name in self.instances(service):
-            self.word("stop", name=name)
-            self.word("start", name=name, **({"with": variables} if variables else {}))
+        self.word("stop", name=service)
+        self.word("start", name=service, **({"with": variables} if variables else {}))
 
     def is_up(self, *services: str) -> bool:
         chosen = {name for service in services for name in self.instances(service)} if services else None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from seckill.stack.services import Layout, Service
-from seckill.streams.faults import left_after_the_first_life
+from seckill.streams.faults import left_after
 from seckill.streams.ready import READY_FILE
 
 RESTART_S = 1.0
@@ -61,8 +61,8 @@ class Instance:
         self.restarts += 1
         environment = self.layout.environment() | {READY_FILE: str(mark), "SECKILL_STACK_NAME": self.name}
         environment |= self.more
-        if self.lives and "SECKILL_FAULT" in environment:
-            environment["SECKILL_FAULT"] = left_after_the_first_life(environment["SECKILL_FAULT"])
+        if "SECKILL_FAULT" in environment:
+            environment["SECKILL_FAULT"] = left_after(self.lives, environment["SECKILL_FAULT"])
         with open(self.log, "ab") as output, open(self.layout.run / f"{self.name}.pid", "a+") as held:
             _end(held)  # children of a process that died before them
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

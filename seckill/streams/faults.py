@@ -1,8 +1,9 @@
 """Named fault points, switched on only by a development setting: `SECKILL_FAULT=inventory.after_commit`.
 
 A point that is on kills the process the hard way, as kill -9 would. Several are separated by commas; `name:once` is for
-the first life of a process: the stack leaves it out when it starts the process again. At `name:freeze` the process
-stops, as SIGSTOP would, the first time it comes there, and goes on when somebody sends SIGCONT.
+the first life of a process, `name:second` for the second one: the stack leaves out what is over when it starts the
+process again. At `name:freeze` the process stops, as SIGSTOP would, the first time it comes there, and goes on when
+somebody sends SIGCONT.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 from django.conf import settings
 
 ONCE = ":once"
+SECOND = ":second"
 FREEZE = ":freeze"
 
 _frozen: set[str] = set()
@@ -35,5 +37,9 @@ def point(name: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def left_after_the_first_life(fault: str) -> str:
-    return ",".join(each for each in fault.split(",") if each and not each.strip().endswith((ONCE, FREEZE)))
+def left_after(lives: int, fault: str) -> str:
+    """For a process that is started again: what was for a life that is over is gone."""
+    for _ in range(min(lives, 2)):
+        left = [each for each in fault.split(",") if each and not each.strip().endswith((ONCE, FREEZE))]
+        fault = ",".join(each.replace(SECOND, ONCE) for each in left)
+    return fault

@@ -226,7 +226,7 @@ def test_an_outage_is_no_death() -> None:
 
 
 def test_a_fault_point_that_is_on_is_left_out_after_the_first_life() -> None:
-    assert faults.left_after_the_first_life("a.b:once, c.d") == " c.d"
+    assert faults.left_after(1, "a.b:once, c.d") == " c.d"
     assert working.Delivery("exactly-once") is working.Delivery.EXACTLY_ONCE
 
 

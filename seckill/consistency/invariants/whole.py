@@ -8,7 +8,7 @@ from seckill.consistency.evidence import Evidence
 from seckill.consistency.verdicts import Found, Subject
 from seckill.topics import TOPICS
 
-CRASHES = ("kill", "restart", "broker", "postgres", "redis", "rebalance")
+CRASHES = ("kill", "chaos", "restart", "broker", "postgres", "redis", "rebalance")
 """A fault whose name has one of these should have led to something being delivered again."""
 
 

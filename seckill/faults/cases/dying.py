@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 
 from seckill.faults.case import Acts
 from seckill.faults.world import World
@@ -11,32 +12,44 @@ from seckill.faults.world import World
 
 def dies_at(world: World, service: str, point: str) -> Acts:
     """Each of its processes dies there once; one that did not come there is disarmed afterwards."""
-    world.restart_with(service, SECKILL_FAULT=f"{point}:once")
-    before = {name: world.rows()[name]["restarts"] for name in world.instances(service)}
+    yield from die({service: (f"{point}:once",)}, world)
 
-    def died() -> list[str]:
+
+def die(points: Mapping[str, tuple[str, ...]], world: World) -> Acts:
+    """Of each service a process dies at all of its points, one in each life; who has not is disarmed afterwards."""
+    before: dict[str, int] = {}
+    for service, its in points.items():
         rows = world.rows()
-        return [name for name, restarts in before.items() if rows[name]["restarts"] > restarts]
+        before |= {name: rows[name]["restarts"] + 1 for name in world.instances(service)}  # one restart is ours
+        world.restart_with(service, SECKILL_FAULT=",".join(its))
 
-    world.wait_until(died, f"{service} to die at {point}")
+    def deaths(service: str) -> dict[str, int]:
+        rows = world.rows()
+        return {name: rows[name]["restarts"] - before[name] for name in world.instances(service)}
+
+    for service, its in points.items():
+        wanted = len(its)
+        world.wait_until(lambda: max(deaths(service).values()) >= wanted, f"{service} to die at {', '.join(its)}")  # noqa: B023
     yield
-    world.proves("processes killed", len(died()))
-    for name in before.keys() - set(died()):
-        world.word("stop", name=name)
-        world.word("start", name=name)
-    world.wait_until(lambda: world.is_up(service), f"{service} to be up")
+    for service, its in points.items():
+        died = deaths(service)
+        world.proves(f"{service} killed", sum(died.values()))
+        for name in [name for name, times in died.items() if times < len(its)]:
+            world.word("stop", name=name)
+            world.word("start", name=name)
+    world.wait_until(lambda: world.is_up(*points), "whoever died to be up")
 
 
 def answers(world: World) -> Counter[str]:
     """What the crowd's attempts were answered: statuses, and the last part of each problem's type."""
     assert world.crowd is not None
     counted: Counter[str] = Counter()
-    for line in world.crowd.log.read_text().splitlines():
-        said = json.loads(line)
-        if said["what"] == "purchase":
-            counted[str(said["status"])] += 1
-            if said.get("problem"):
-                counted[str(said["problem"]).rpartition("/")[2]] += 1
+    with world.crowd.log.open() as log:
+        for said in map(json.loads, log):
+            if said["what"] == "purchase":
+                counted[str(said["status"])] += 1
+                if said.get("problem"):
+                    counted[str(said["problem"]).rpartition("/")[2]] += 1
     return counted
 
 

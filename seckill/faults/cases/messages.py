@@ -12,9 +12,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from seckill.envelope import Envelope
 from seckill.faults import progress
-from seckill.faults.case import Acts, Rush, case
+from seckill.faults.case import PAYMENT_TTL_S, Acts, Rush, case
 from seckill.faults.crowd import Book, Buyer, at_once
-from seckill.faults.world import PAYMENT_TTL_S, World
+from seckill.faults.world import World
 from seckill.streams.partitioners import Chosen, HashSlots
 from seckill.topics import PURCHASE_REQUESTS
 

@@ -9,9 +9,9 @@ import time
 import urllib.request
 
 from seckill.environment import DEVELOPMENT_SECRET
-from seckill.faults.case import Acts, case
+from seckill.faults.case import PAYMENT_TTL_S, Acts, case
 from seckill.faults.crowd import Buyer, Told, at_once, call
-from seckill.faults.world import PAYMENT_TTL_S, World
+from seckill.faults.world import World
 
 TIMES = 5
 UNDECIDED = 10
@@ -78,7 +78,7 @@ def after_expiry(world: World) -> Acts:
 
 def _paid(world: World, name: str) -> str:
     """A buyer who has paid; the id of his payment."""
-    with world.book(name, world.create_sale(2)) as book:
+    with world.book(name, world.side_sale) as book:
         buyer = Buyer(world.gateway, name, book.sale, book)
         request = buyer.buy().request
         order = buyer.wait_for(request, "AWAITING_PAYMENT")["order_id"]

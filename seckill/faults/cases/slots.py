@@ -1,19 +1,23 @@
-"""The queue itself is rebuilt: partitions are added, and users' slots go to them."""
+"""The queue itself is rebuilt: partitions are added, and users' slots go to them; or a second queue goes past it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container
+from dataclasses import replace
 from itertools import count, islice
 
 from seckill.faults.case import Acts, Rush, case
 from seckill.faults.crowd import Buyer
 from seckill.faults.world import Stuck, World
 from seckill.streams.partitioners import slot_of
+from seckill.topics import PURCHASE_DIVERTED, PURCHASE_REQUESTS
 
 MORE = 4
 MOVERS = 20
-SLOW = Rush(over_s=30, words=("--greedy", "0.6"))  # who asks again later may find his slot in another place
+STAYERS = 10
+GREEDY = Rush(over_s=8, words=("--greedy", "0.6"))
+SLOW = replace(GREEDY, over_s=30)  # who asks again later may find his slot in another place
 
 
 @case("22", "slots-moved", "partitions are added and slots moved in the middle of the sale", rush=SLOW)
@@ -39,6 +43,42 @@ def slots_moved(world: World) -> Acts:
     world.proves("decided in new partitions", world.count("inventory_decided WHERE partition >= %s", first_new))
     world.tells("partitions", first_new + MORE)
     world.tells("versions of the table", after.version - before.version)
+
+
+@case("23b", "queue-diverted", "a queue stands still; new requests go past it, nobody past himself", rush=GREEDY)
+def queue_diverted(world: World) -> Acts:
+    """Some have asked before, and ask again when it is diverted: they stay where they are. I16 is about them."""
+    world.word("stop", name="inventory")
+    with world.book("queue-diverted", world.side_sale) as book:
+        staying = [Buyer(world.gateway, f"stays-{number}", book.sale, book) for number in range(STAYERS)]
+        for buyer in staying:
+            buyer.buy("before")
+        _say(world, "backlog", "divert", "diverted;")
+        for buyer in staying:
+            buyer.buy("after")
+        for number in range(STAYERS):
+            Buyer(world.gateway, f"goes-{number}", book.sale, book).buy()
+        world.word("start", name="inventory")
+        _say(world, "backlog", "rejoin", "joined again")
+    yield
+    world.proves("decided past the queue", _decided_in(world, PURCHASE_DIVERTED.name, "%"))
+    world.proves("asked again and stayed", _decided_in(world, PURCHASE_REQUESTS.name, "stays-%") - STAYERS)
+    world.tells("of them led past themselves", _decided_in(world, PURCHASE_DIVERTED.name, "stays-%"))
+
+
+def _say(world: World, *words: str) -> None:
+    """An operator's words; the last is what he must be told."""
+    told = world.seckill(*words[:-1])
+    if words[-1] not in told:
+        raise Stuck(f"{' '.join(words[:-1])}: {told.strip()[-300:]}")
+
+
+def _decided_in(world: World, topic: str, users: str) -> int:
+    return world.count(
+        "inventory_decided JOIN (SELECT DISTINCT topic, topic_id FROM streams_offset) AS log USING (topic_id) "
+        "WHERE topic = %s AND user_id LIKE %s",
+        topic, users,
+    )  # fmt: skip
 
 
 def _users(prefix: str, slots: Container[int]) -> list[str]:

@@ -6,9 +6,9 @@ import time
 
 from redis import Redis
 
-from seckill.faults.case import Acts, Rush, case
+from seckill.faults.case import PAYMENT_TTL_S, Acts, Rush, case
 from seckill.faults.cases.money import control
-from seckill.faults.world import PAYMENT_TTL_S, World
+from seckill.faults.world import World
 
 OUTAGE_S = 6.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 import seckill.faults.cases  # noqa: F401  # fills the table
 from seckill.consistency.invariants.judging import INVARIANTS, judge
-from seckill.faults import page
+from seckill.faults import chronicle, page
 from seckill.faults.case import CASES, Case, Rush, in_order
+from seckill.faults.cases.everything import Toll
 from seckill.faults.command import main
-from seckill.faults.running import Row, Runner, judged_row
+from seckill.faults.running import Row, Runner, judged_row, sharing
+from seckill.faults.world import Stuck
 from tests.unit.seckill.consistency.good_run import good_run
 
 NUMBERS = {str(number) for number in range(1, 41) if number != 15} | {"15a", "15b"}
@@ -47,9 +50,9 @@ def case(*breaks: str) -> Case:
 
 
 def judged(of: Case, evidence: object = None, missing: tuple[str, ...] = (), **numbers: int) -> Row:
-    row = Row(of.number, of.name, of.title, of.expected, "", False)
+    row = Row(of.number, of.name, of.title, of.expected, "", False, power=dict(numbers), missing=missing)
     run = good_run() if evidence is None else evidence
-    return judged_row(of, row, dict(numbers), missing, run, judge(run), "")  # type: ignore[arg-type]
+    return judged_row(of, row, run, judge(run), "")  # type: ignore[arg-type]
 
 
 def forged() -> object:
@@ -93,7 +96,7 @@ def test_results_are_kept_for_a_run_that_goes_on_later(tmp_path: Path) -> None:
 
 
 def test_a_case_that_cannot_be_run_is_shown_and_is_no_failure(tmp_path: Path) -> None:
-    row = Runner(tmp_path, 25_000, 1, 1.0, lambda text: None).run(CASES["minority-cut-off"])
+    [row] = Runner(tmp_path, 25_000, 1, 1.0, lambda text: None).run([CASES["minority-cut-off"]])
     assert (row.verdict, row.why) == ("NOT RUN", "needs cluster")
     assert "needs cluster" in page.written([row], 1, 1.0)
 
@@ -103,6 +106,86 @@ def test_the_page_says_first_whether_all_behaved() -> None:
     assert "as marked</span> · 1 of 1" in page.written([good], 1, 1.0)
     assert "not as marked</span> · 1 of 2" in page.written([good, bad], 1, 1.0)
     assert "<script" not in page.written([replace(bad, why="<script>")], 1, 1.0)
+
+
+def test_what_is_kept_with_the_code_says_what_was_done_and_what_each_invariant_said(tmp_path: Path) -> None:
+    good = replace(judged(case(), killed=1234), report="reports/made-up.html")
+    (tmp_path / "reports").mkdir()
+    found = {"looked_at": 7, "violations": 0, "facts": {"units": 5}, "reasons": [], "examples": []}
+    invariant = {"name": "I1", "title": "never | too many", "verdict": "PASS", **found}
+    (tmp_path / "reports" / "made-up.json").write_text(json.dumps({"invariants": [invariant]}))
+    absent = Row("8", "cut-off", "nobody is there", "—", "NOT RUN", True, "needs cluster")
+    chronicle.write([good, absent], tmp_path, tmp_path / "kept", "seckill faults run made-up", 1.0)
+    text = (tmp_path / "kept.md").read_text()
+    assert "`seckill faults run made-up`" in text
+    assert "| killed | 1,234 |" in text
+    assert "| I1 | never / too many | PASS | 7 | units 5 |" in text
+    assert "## cut-off: NOT RUN, needs cluster" in text
+    said = json.loads((tmp_path / "kept.json").read_text())
+    assert said["cases"][0]["power"] == {"killed": 1234}
+    assert said["cases"][0]["invariants"][0]["verdict"] == "PASS"
+
+
+# ── who shares a report ──────────────────────────────────────────────────────────────────────────
+
+
+def names(groups: list[list[Case]]) -> list[list[str]]:
+    return [[each.name for each in group] for group in groups]
+
+
+def test_each_has_a_report_of_its_own_unless_it_is_told_to_share() -> None:
+    cases = [CASES[name] for name in ("double-click", "two-doors", "redis-flushall")]
+    assert names(sharing(cases, 1)) == [["double-click"], ["two-doors"], ["redis-flushall"]]
+    assert names(sharing(cases, 2)) == [["double-click", "two-doors"], ["redis-flushall"]]
+
+
+def test_what_spoils_a_stack_or_wants_another_one_shares_with_nobody() -> None:
+    cases = [CASES[name] for name in ("double-click", "two-doors", "chaos", "stock-forged", "crowd-log-lost")]
+    assert names(sharing(cases, 9)) == [["double-click", "two-doors"], ["chaos"], ["stock-forged"], ["crowd-log-lost"]]
+
+
+class Stage(Runner):
+    """Its cases happen in no time, and all but one of them well."""
+
+    def _happen(self, case: Case, row: Row) -> Row:
+        if case.name == "two-doors":
+            raise Stuck("waited in vain")
+        return row
+
+
+def test_one_that_gets_stuck_is_no_result_for_whoever_shares_its_report(tmp_path: Path) -> None:
+    cases = [CASES[name] for name in ("double-click", "two-doors", "redis-flushall")]
+    rows = Stage(tmp_path, 25_000, 1, 1.0, lambda text: None).run(cases)
+    assert [row.verdict for row in rows] == ["STUCK"] * 3
+    assert not any(row.behaved for row in rows)
+    assert all(row.why == "at two-doors: Stuck: waited in vain" for row in rows)
+
+
+# ── chaos ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def alive(restarts: int, state: str = "up") -> dict[str, dict[str, object]]:
+    return {"orders.1": {"restarts": restarts, "state": state}}
+
+
+def test_who_is_killed_is_away_until_his_next_life_is_up() -> None:
+    toll = Toll()
+    toll.strike("orders.1", alive(3), 100.0)
+    toll.look(alive(3), 100.2)  # not yet seen dead
+    toll.look(alive(4, "starting"), 101.0)
+    assert toll.away_s == []
+    toll.look(alive(4), 102.5)
+    assert (toll.away_s, toll.killed) == ([2.5], {"orders": 1})
+
+
+def test_who_is_killed_again_while_he_starts_is_away_since_the_first_time() -> None:
+    toll = Toll()
+    toll.strike("orders.1", alive(3), 100.0)
+    toll.strike("orders.1", alive(4, "starting"), 102.0)
+    toll.look(alive(4), 102.1)
+    assert toll.away_s == []
+    toll.look(alive(5), 104.0)
+    assert (toll.away_s, toll.killed.total()) == ([4.0], 2)
 
 
 def test_the_list_names_every_case(capsys: pytest.CaptureFixture[str]) -> None:

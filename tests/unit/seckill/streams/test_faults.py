@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seckill.streams.faults import left_after_the_first_life
+from seckill.streams.faults import left_after
 
 ROOT = Path(__file__).parents[4]
 AT_POINT = "from seckill.streams import faults; faults.point('here'); faults.point('here'); print('past')"
@@ -42,4 +42,10 @@ def test_a_point_that_freezes_stops_the_process_once_until_it_is_woken() -> None
 
 
 def test_what_is_for_one_life_is_left_out_of_the_next() -> None:
-    assert left_after_the_first_life("a:once,b, c:freeze") == "b"
+    assert left_after(0, "a:once,b, c:freeze") == "a:once,b, c:freeze"
+    assert left_after(1, "a:once,b, c:freeze") == "b"
+
+
+def test_what_is_for_the_second_life_waits_for_it_and_is_gone_after_it() -> None:
+    assert left_after(1, "a:once,b:second") == "b:once"
+    assert left_after(2, "a:once,b:second") == left_after(9, "a:once,b:second") == ""
