@@ -17,6 +17,7 @@ RANKS: dict[str, int] = {
     "PAID": 30,
     "EXPIRED": 40,
     "CANCELLED": 40,
+    "NOT_PLACED": 40,
     "REFUNDED": 50,
     **{decision.value: 60 for decision in Decision if decision is not Decision.RESERVED},
 }
@@ -30,7 +31,11 @@ OF_ORDER: dict[OrderEvent, str] = {
     OrderEvent.EXPIRED: "EXPIRED",
     OrderEvent.CANCELLED: "CANCELLED",
     OrderEvent.REFUNDED: "REFUNDED",
+    OrderEvent.NOT_PLACED: "NOT_PLACED",
 }
+
+RETURNING = ("EXPIRED", "CANCELLED", "NOT_PLACED")
+"""Nothing was bought, and the units go back: then the buyer may buy again."""
 
 Event = PurchaseDecided | UnitsReleased | OrderChanged
 
@@ -65,7 +70,7 @@ class Shown(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Nothing will follow."""
-        return self.state in REFUSED or (self.state in ("EXPIRED", "CANCELLED") and self.may_buy_again)
+        return self.state in REFUSED or (self.state in RETURNING and self.may_buy_again)
 
 
 _COLUMNS = "request_id, user_id, sale_id, state, order_id, pay_before_ms, may_buy_again"

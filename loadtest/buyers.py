@@ -15,7 +15,7 @@ from loadtest.characters import Character
 
 API = "/api/v1"
 REFUSED = frozenset({"SOLD_OUT", "DUPLICATE", "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID"})
-ENDED = REFUSED | {"PAID", "EXPIRED", "CANCELLED", "REFUNDED"}
+ENDED = REFUSED | {"PAID", "EXPIRED", "CANCELLED", "REFUNDED", "NOT_PLACED"}
 AGAIN = frozenset({0, 403, 429, 502, 503})
 REFRESH_S = 1.0
 LOOK_S = 0.5

@@ -1,6 +1,6 @@
 """The lifecycle of an order as a table, and the one way to move along it.
 
-    PENDING_PAYMENT → PAID → REFUNDED          PENDING_PAYMENT → EXPIRED | CANCELLED
+    PENDING_PAYMENT → PAID → REFUNDED          PENDING_PAYMENT → EXPIRED | CANCELLED          NOT_PLACED
 
 What is not in the table does not happen. A move is a conditional UPDATE that states where the order is expected to be:
 whoever changes the row wins, everybody else is told that he was late.
@@ -29,6 +29,7 @@ class State(StrEnum):
     EXPIRED = "EXPIRED"
     CANCELLED = "CANCELLED"
     REFUNDED = "REFUNDED"
+    NOT_PLACED = "NOT_PLACED"  # its decision was given up: the row only says so, and that nothing can follow
 
 
 TRANSITIONS: dict[tuple[State, State], OrderEvent] = {

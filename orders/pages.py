@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from orders import asking
+from orders.lifecycle import State
 from orders.models import Order, Payment
 from seckill.pages import for_buyers, page
 
@@ -60,7 +61,10 @@ def cancel(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
 
 def history(order: Order) -> Sequence[Moment]:
     """Every change of state, and every movement of money, in order."""
-    moments = [Moment(change.at, change.after if change.before else "placed") for change in order.transitions.all()]
+    moments = [
+        Moment(change.at, "placed" if change.after == State.PENDING_PAYMENT else change.after)
+        for change in order.transitions.all()
+    ]
     for payment in order.payments.all():
         moments += _of_payment(payment)
     return sorted(moments)

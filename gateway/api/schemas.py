@@ -61,8 +61,8 @@ _WAIT = {
 }
 
 STATES = [
-    "QUEUED", "RESERVED", "AWAITING_PAYMENT", "PAID", "EXPIRED", "CANCELLED", "REFUNDED", "SOLD_OUT", "DUPLICATE",
-    "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID",
+    "QUEUED", "RESERVED", "AWAITING_PAYMENT", "PAID", "EXPIRED", "CANCELLED", "REFUNDED", "NOT_PLACED", "SOLD_OUT",
+    "DUPLICATE", "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID",
 ]  # fmt: skip
 
 SCHEMAS: dict[str, Any] = {
@@ -134,7 +134,7 @@ SCHEMAS: dict[str, Any] = {
         sku={"type": "string"},
         quantity={"type": "integer"},
         amount={"type": "integer", "description": "In the smallest coin."},
-        state={"type": "string", "enum": ["PENDING_PAYMENT", "PAID", "REFUNDED", "EXPIRED", "CANCELLED"]},
+        state={"type": "string", "enum": ["PENDING_PAYMENT", "PAID", "REFUNDED", "EXPIRED", "CANCELLED", "NOT_PLACED"]},
         placed_at_ms=MS,
         pay_before_ms=MS,
     ),

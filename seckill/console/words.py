@@ -34,6 +34,7 @@ OUTCOMES: dict[str, str | Promise] = {
     "EXPIRED": _("not paid in time"),
     "CANCELLED": _("cancelled"),
     "REFUNDED": _("refunded"),
+    "NOT_PLACED": _("could not be placed"),
     "SOLD_OUT": _("nothing was free"),
     "DUPLICATE": _("another purchase was on"),
     "LIMIT_REACHED": _("too many units"),

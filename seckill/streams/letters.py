@@ -7,6 +7,7 @@ the letter's state: whoever replays twice has one effect, and nothing new enters
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -94,7 +95,7 @@ def _replay(letter: DeadLetter, handler: Handler, *, quarantined: bool) -> str |
             if not _close(letter, states, State.REPLAYED):
                 return f"is {DeadLetter.objects.get(id=letter.id).state}"
             batch = _batch(letter)
-            with traces.entered((each.envelope.event_id, each.headers.get(traces.HEADER)) for each in batch.records):
+            with _traced(batch):
                 handler.handle(batch)
     except Exception as fault:  # whatever it is, it is the letter's reason now
         reason = f"{type(fault).__name__}: {fault}"
@@ -119,9 +120,10 @@ def _discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
         if isinstance(handler, Discards):
             try:
                 batch = _batch(letter)
+                with _traced(batch), transaction.atomic():
+                    handler.discard(batch)
             except Permanent:
                 return None  # nobody can say whose it was
-            handler.discard(batch)
     return None
 
 
@@ -147,6 +149,10 @@ def _failed(letter: DeadLetter, reason: str) -> None:
 def _batch(letter: DeadLetter) -> Batch:
     record = received(_record(letter))
     return Batch(letter.cluster_id, letter.topic_id, letter.topic, letter.partition, [record])
+
+
+def _traced(batch: Batch) -> AbstractContextManager[None]:
+    return traces.entered((each.envelope.event_id, each.headers.get(traces.HEADER)) for each in batch.records)
 
 
 def _record(letter: DeadLetter) -> Any:

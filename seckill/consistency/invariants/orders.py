@@ -12,6 +12,7 @@ ACCOUNT_OF = {
     "EXPIRED": ("released",),
     "CANCELLED": ("released",),
     "REFUNDED": ("sold", "released"),
+    "NOT_PLACED": ("released",),
 }
 """Where the units of an order stand, by its state."""
 

@@ -21,6 +21,7 @@ STATES = {
     "EXPIRED": "OrderExpired",
     "CANCELLED": "OrderCancelled",
     "REFUNDED": "OrderRefunded",
+    "NOT_PLACED": "OrderNotPlaced",
 }
 """Each order comes into a state once, and says so once."""
 

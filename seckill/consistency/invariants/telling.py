@@ -14,11 +14,11 @@ OF_ORDER = {"PENDING_PAYMENT": AWAITING}
 """What a buyer is shown for a state of his order; the others are shown as they are."""
 
 LATER: dict[str, frozenset[str]] = {
-    QUEUED: frozenset({RESERVED, AWAITING, "PAID", "EXPIRED", "CANCELLED", "REFUNDED"}) | REFUSALS,
-    RESERVED: frozenset({AWAITING, "PAID", "EXPIRED", "CANCELLED", "REFUNDED"}),
+    QUEUED: frozenset({RESERVED, AWAITING, "PAID", "EXPIRED", "CANCELLED", "REFUNDED", "NOT_PLACED"}) | REFUSALS,
+    RESERVED: frozenset({AWAITING, "PAID", "EXPIRED", "CANCELLED", "REFUNDED", "NOT_PLACED"}),
     AWAITING: frozenset({"PAID", "EXPIRED", "CANCELLED", "REFUNDED"}),
     "PAID": frozenset({"REFUNDED"}),
-    **{ended: frozenset() for ended in ("EXPIRED", "CANCELLED", "REFUNDED", *REFUSALS)},
+    **{ended: frozenset() for ended in ("EXPIRED", "CANCELLED", "REFUNDED", "NOT_PLACED", *REFUSALS)},
 }
 """What may still come after a buyer has seen a state."""
 

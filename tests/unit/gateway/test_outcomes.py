@@ -35,6 +35,8 @@ def test_each_step_of_a_purchase_is_a_newer_version(states: list[str]) -> None:
 
 def test_refusals_and_ended_orders_whose_units_are_back_are_final() -> None:
     assert all(row(state).is_final for state in REFUSED)
+    assert not row("NOT_PLACED").is_final
+    assert row("NOT_PLACED", again=True).is_final
     assert not row("CANCELLED").is_final, "he will be told that he may buy again"
     assert row("CANCELLED", again=True).is_final
     assert not row("PAID").is_final, "it may be refunded"

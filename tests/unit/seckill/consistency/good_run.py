@@ -10,7 +10,7 @@ from seckill.consistency import rows
 from seckill.consistency.counted import Counted, CountedTo
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id, identity
-from seckill.consistency.rows import CHANNELS, REFUSALS, Place, Source
+from seckill.consistency.rows import CHANNELS, REFUSALS, TOLD, Place, Source
 
 SPACE = UUID("600d0000-0000-4000-8000-000000000000")
 SALE, STOCK, SKU, PRICE, UNITS = 1, 1, "phone", 100, 3
@@ -59,7 +59,7 @@ class Run:
         self.evidence.requested.append(rows.Requested(place, at_ms, request, user, SALE, SKU, 1, at_ms, at_ms + 60_000))
         return request
 
-    def decide(self, request: Id, decision: str) -> None:
+    def decide(self, request: Id, decision: str, *, is_ordered: bool = True) -> None:
         said = next(said for said in self.evidence.requested if said.request_id == request)
         at_ms = self._tick()
         if decision == "RESERVED":
@@ -74,7 +74,7 @@ class Run:
         event = name("decided", request)
         self._say_decision(event, request, said.user_id, decision)
         self.evidence.decisions_read.append(rows.ReadDecision(event, request, decision))
-        if decision == "RESERVED":
+        if decision == "RESERVED" and is_ordered:
             self._place(request, said.user_id)
         elif decision in REFUSALS:
             self._show(request, said.user_id, decision)
@@ -107,6 +107,23 @@ class Run:
         self._say_decision(name("released", request), request, order.user_id, "UnitsReleased")
         self._show(request, order.user_id, "CANCELLED")
 
+    def is_given_up(self, request: Id) -> None:
+        """Orders could not work on its decision, and the dead letter was discarded."""
+        said = next(said for said in self.evidence.decisions_said if said.request_id == request)
+        letter = rows.DeadLetter(
+            "orders", DECISIONS, said.place._replace(topic=DECISIONS), "discarded", "", self._tick()
+        )
+        self.evidence.dead.append(letter)
+        at_ms = self._tick()
+        made = rows.Order(name("order", request), request, said.user_id, SALE, 1, PRICE, "NOT_PLACED", at_ms, at_ms)
+        self.evidence.orders.append(made)
+        event = self._announce(made, "", "NOT_PLACED", "OrderNotPlaced")
+        self._post("release", "reserved", "available", event, request)
+        self._end_hold(request, "released")
+        self._settle(event, "OrderNotPlaced", request)
+        self._say_decision(name("released", request), request, said.user_id, "UnitsReleased")
+        self._show(request, said.user_id, "NOT_PLACED")
+
     def sees(self, request: Id, state: str) -> None:
         user = next(said.user_id for said in self.evidence.requested if said.request_id == request)
         self.evidence.sights.append(rows.Sight(self._tick(), 1, user, request, 200, state, False))
@@ -137,7 +154,7 @@ class Run:
                 self._append(ORDERS), self._tick(), event_id, event, order.id, order.request_id, order.user_id
             )
         )
-        for channel in CHANNELS:
+        for channel in CHANNELS if event in TOLD else ():
             self.evidence.deliveries.append(rows.Delivery(event_id, channel, order.user_id, "done", 1, self._tick()))
             self.evidence.sink.append(rows.SinkLine(self._tick(), "effect", event_id, channel, order.user_id))
         return event_id

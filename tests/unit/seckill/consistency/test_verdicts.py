@@ -10,7 +10,7 @@ from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import INVARIANTS, judge, judge_one
 from seckill.consistency.rows import DeadLetter, Place, Source
 from seckill.consistency.verdicts import EXIT_CODES, Found, Invariant, Verdict, overall
-from tests.unit.seckill.consistency.good_run import good_run, name
+from tests.unit.seckill.consistency.good_run import Run, counted, good_run, name
 
 
 def of(evidence: Evidence, wanted: str) -> Verdict:
@@ -51,6 +51,41 @@ def test_a_source_that_is_declared_off_is_neutral() -> None:
     run = replace(good_run(), off=frozenset("SN"), sources={**good_run().sources, "N": Source("N", {})})
     assert of(run, "I21") is Verdict.NOT_RUN
     assert overall(judge(run)) is Verdict.PASS
+
+
+def given_up() -> Evidence:
+    """Anna's unit comes back without ever having been ordered, and Bert gets it."""
+    run = Run()
+    anna, bert, carl, dora = (run.asks(user) for user in ("anna", "bert", "carl", "dora"))
+    for request in (anna, bert, carl):
+        run.decide(request, "RESERVED", is_ordered=request != anna)
+    run.sees(anna, "RESERVED")
+    run.decide(dora, "SOLD_OUT")
+    run.is_given_up(anna)
+    run.sees(anna, "NOT_PLACED")
+    emil = run.asks("emil")
+    run.decide(emil, "RESERVED")
+    return run.end()
+
+
+def test_a_reservation_that_was_given_up_passes_once_its_units_are_back() -> None:
+    run = given_up()
+    assert overall(judge(run)) is Verdict.PASS
+    with_statistics = counted(run)
+    assert of(with_statistics, "I22") is Verdict.PASS
+
+
+def test_one_whose_units_stay_held_or_of_which_nothing_was_said_does_not() -> None:
+    run = given_up()
+    [order] = [order for order in run.orders if order.state == "NOT_PLACED"]
+    held = [hold._replace(state="reserved") if hold.request_id == order.request_id else hold for hold in run.holds]
+    assert of(replace(run, holds=held), "I3") is Verdict.FAIL
+    silent = replace(run, orders=[each for each in run.orders if each != order])
+    assert of(silent, "I9") is Verdict.FAIL
+    promised = [
+        sight._replace(state="AWAITING_PAYMENT") if sight.state == "NOT_PLACED" else sight for sight in run.sights
+    ]
+    assert of(replace(run, sights=promised), "I10") is Verdict.FAIL
 
 
 def test_an_orphan_whose_money_has_gone_back_is_no_violation() -> None:
