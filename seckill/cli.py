@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from seckill import backlog, messages, money, operating, processes, rewiring
 from seckill.audit import command as auditing
@@ -40,7 +41,18 @@ def parser() -> argparse.ArgumentParser:
         room.add_words(words)
     for word, (_, text) in OWN.items():
         words.add_parser(word, help=text)
+    _describe(words)
     return whole
+
+
+def _describe(words: Any) -> None:
+    """What the list says of a word, its own `--help` says, too."""
+    for told in words._choices_actions:
+        word = words.choices[told.dest]
+        word.description = word.description or told.help
+        for inner in word._actions:
+            if isinstance(inner, argparse._SubParsersAction):
+                _describe(inner)
 
 
 if __name__ == "__main__":

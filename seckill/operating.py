@@ -24,8 +24,8 @@ def add_words(words: Any) -> None:
     lag = words.add_parser(
         "lag", help="how far behind each group is; exit 1 if one is further than --alarm", parents=[where]
     )
-    lag.add_argument("--json", action="store_true")
-    lag.add_argument("--alarm", type=int, metavar="RECORDS")
+    lag.add_argument("--json", action="store_true", help="for programs")
+    lag.add_argument("--alarm", type=int, metavar="RECORDS", help="so far behind is too far")
     lag.set_defaults(run=with_a_broker(_lag))
     letters = words.add_parser("letters", help="dead letters: list, show, replay, discard")
     letters.set_defaults(run=on_a_stack(_letters))
@@ -38,7 +38,7 @@ def add_words(words: Any) -> None:
     show.add_argument("id", type=int)
     for verb, text in {
         "replay": "hand it to its group again, in its first place",
-        "discard": "give it up (a purchase request is then INVALID)",
+        "discard": "give it up (a purchase request is then INVALID, a reservation releases its units)",
     }.items():
         one = verbs.add_parser(verb, help=text, parents=[where])
         one.add_argument("id", type=int, nargs="*")

@@ -14,7 +14,13 @@ def add_words(words: Any) -> None:
     up = words.add_parser(
         "up", help="start everything on this machine and watch it; Ctrl-C stops it in order", parents=[where]
     )
-    up.add_argument("--port", action="append", default=[], metavar="NAME=N", help="another port for a server")
+    up.add_argument(
+        "--port",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="another port for postgres, redis, broker, gateway, provider, sinks, live",
+    )
     up.add_argument("--scale", action="append", default=[], metavar="SERVICE=N", help="so many processes of a service")
     up.add_argument("--kafka", metavar="HOST:PORT", help="use this Kafka cluster instead of mqcore")
     up.set_defaults(run=_up)
@@ -24,18 +30,20 @@ def add_words(words: Any) -> None:
         "start": "start what was stopped",
     }.items():
         one = words.add_parser(word, help=text, parents=[where])
-        one.add_argument("name")
+        one.add_argument(
+            "name", metavar="NAME", help="of a service, or of one process of it: `seckill status` lists them"
+        )
         one.set_defaults(run=_tell)
     words.choices["start"].add_argument(
         "--with", action="append", metavar="NAME=VALUE", help="a variable of its own, e.g. SECKILL_FAULT=…:once"
     )
     scale = words.add_parser("scale", help="run a service so many times", parents=[where])
-    scale.add_argument("service")
-    scale.add_argument("count", type=int)
+    scale.add_argument("service", metavar="SERVICE")
+    scale.add_argument("count", metavar="N", type=int)
     scale.set_defaults(run=_tell)
     for word, text in {"status": "what runs", "down": "stop a running stack"}.items():
         plain = words.add_parser(word, help=text, parents=[where])
-        plain.add_argument("--json", action="store_true")
+        plain.add_argument("--json", action="store_true", help="for programs")
         plain.set_defaults(run=_tell)
 
 
