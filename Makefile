@@ -7,8 +7,12 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.made
-QUICK := $(wildcard tests/unit tests/architecture tests/simulation)
-REST  := $(filter-out $(QUICK) %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+QUICK := tests/unit tests/architecture tests/simulation
+REST  := $(filter-out $(QUICK) tests/browser %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+
+# So many processes share the tests (tests/sharing.py). What is long comes first, what is short fills the gaps.
+JOBS  ?= 2
+SHARE  = $(if $(filter-out 0 1,$(JOBS)),-n $(JOBS))
 
 # The first Python of at least 3.11 on the PATH; `make PYTHON=…` overrides it.
 ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -41,10 +45,10 @@ rush: $(STAMP)  ## Locust's page against a running stack: http://127.0.0.1:8089
 	@$(BIN)/locust -f loadtest/locustfile.py
 
 check: static  ## The quick gate: format, lint, types, architecture, unit tests, quick simulation (under 5 minutes)
-	$(BIN)/pytest -q $(QUICK) -m "not slow"
+	$(BIN)/pytest -q $(SHARE) $(QUICK) -m "not slow"
 
 test: static  ## All tests: the quick gate, contracts, long simulations, other people's clients (under 30 minutes)
-	$(BIN)/pytest -q $(QUICK) $(REST)
+	$(BIN)/pytest -q $(SHARE) $(REST) tests/browser $(QUICK)
 
 night: BOOKS := var/night
 night: $(STAMP)  ## All faults, one after the other, and an hour of chaos (resumes where it was; takes hours)

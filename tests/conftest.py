@@ -6,6 +6,7 @@ absence is a failure, for a test that never runs proves nothing.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterable
@@ -19,9 +20,18 @@ from tests.services import (
     redis,
     services,
 )
+from tests.sharing import pytest_xdist_make_scheduler
 from tests.spark import spark
 
-__all__ = ["broker", "django_db_keepdb", "django_db_modify_db_settings", "redis", "services", "spark"]
+__all__ = [
+    "broker",
+    "django_db_keepdb",
+    "django_db_modify_db_settings",
+    "pytest_xdist_make_scheduler",
+    "redis",
+    "services",
+    "spark",
+]
 
 DEBIAN_PACKAGE = {
     "java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace", "chromium": "chromium",
@@ -34,6 +44,12 @@ def missing_tools(tools: Iterable[str]) -> list[str]:
 
 def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("true", "1")
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported stays: to look through all of it at each collection would cost more than most tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

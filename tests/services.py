@@ -98,7 +98,13 @@ def django_db_keepdb() -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(services: Services) -> None:
+    """Nobody here asks for Django's permissions: to write them anew after each test would cost more than the test."""
     from django.conf import settings
+    from django.contrib.contenttypes.management import create_contenttypes
+    from django.db.models.signals import post_migrate
+
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.disconnect(create_contenttypes)
 
     address: dict[str, Any] = {
         "HOST": "127.0.0.1",

@@ -19,10 +19,7 @@ PATIENCE_MS = 20_000
 Open = Callable[..., Page]
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They come last: Playwright keeps an event loop running on this thread, and the stack works all the time."""
-    items.sort(key=lambda item: "tests/browser" in item.nodeid)
     for item in items:
         if "tests/browser" in item.nodeid:
             item.add_marker(pytest.mark.needs("chromium"))
@@ -37,8 +34,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assert stack.stop() == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """No longer than a file: as long as it is there, Playwright keeps an event loop running on this thread."""
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         # Chromium's sandbox needs rights that a container of CI does not give; it sees nothing but our own pages.
