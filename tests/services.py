@@ -21,6 +21,7 @@ from redis import Redis
 
 from seckill.stack import ready, servers
 from seckill.stack.broker import BrokerProcess, free_port
+from tests.conformance.peer import make_broker
 
 PATIENCE_S = 60.0
 
@@ -133,10 +134,11 @@ def redis(services: Services, django_db_modify_db_settings: None) -> Iterator[Re
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """mqcore; topics are made by whoever needs them. `settings.ENVIRONMENT` points at it."""
+    """mqcore, or Apache Kafka with `TEST_BROKER=kafka`; topics are made by whoever needs them. `settings.ENVIRONMENT`
+    points at it."""
     from django.conf import settings
 
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), {"auto.create.topics.enable": "false"}) as process:
+    with make_broker(tmp_path_factory.mktemp("broker"), {"auto.create.topics.enable": "false"}) as process:
         settings.ENVIRONMENT = replace(settings.ENVIRONMENT, kafka_bootstrap_servers=process.address)
         yield process
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from seckill.stack.broker import BrokerProcess
+from tests.conformance.peer import make_broker
 
 _numbers = itertools.count(1)
 
@@ -28,18 +29,10 @@ def forgive_open_sockets() -> Iterator[None]:
     gc.collect()
 
 
-def make_broker(folder: Path, settings: dict[str, str]) -> BrokerProcess:
-    if os.environ.get("CONFORMANCE_PEER") == "kafka":
-        from tests.conformance.peer import ApacheKafka
-
-        return ApacheKafka(folder, settings)
-    return BrokerProcess(folder, settings)
-
-
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """The broker that all journeys share; each uses topics and groups of its own."""
-    with make_broker(tmp_path_factory.mktemp("broker"), {}) as shared:
+    with make_broker(tmp_path_factory.mktemp("broker")) as shared:
         yield shared
         assert not shared.ended_by_itself(), shared.log[-4000:]
 

@@ -1,12 +1,14 @@
 """Shell: Apache Kafka in the place of our broker, to check the tests themselves.
 
-`CONFORMANCE_PEER=kafka pytest tests/conformance` runs the same journeys against the original: where it fails too,
-the test is wrong, not the broker.
+`TEST_BROKER=kafka pytest tests/conformance` runs the same journeys against the original: where it fails too, the test
+is wrong, not the broker. `TEST_BROKER=kafka pytest tests/concurrency tests/journeys` has the sale run on it.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -16,11 +18,18 @@ from confluent_kafka.admin import AdminClient
 from loadtest.kafka_jars import java
 from seckill.stack.broker import BrokerProcess, answers, free_port
 
+IS_KAFKA = os.environ.get("TEST_BROKER") == "kafka"
+
+
+def make_broker(folder: Path, settings: Mapping[str, str] | None = None) -> BrokerProcess:
+    """Not yet started: mqcore, unless `TEST_BROKER` says otherwise."""
+    return ApacheKafka(folder, settings) if IS_KAFKA else BrokerProcess(folder, settings)
+
 
 class ApacheKafka(BrokerProcess):
     """One process that is broker and controller."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, settings)
         self._controller_port = free_port()
 

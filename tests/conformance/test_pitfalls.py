@@ -5,7 +5,6 @@ The bytes are kio's, so a misreading of the protocol that we made twice, once on
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 import uuid
@@ -31,9 +30,10 @@ from tests.conformance.line import (
     Line,
     batch,
 )
+from tests.conformance.peer import IS_KAFKA
 
 pytestmark = pytest.mark.skipif(
-    "CONFORMANCE_PEER" in os.environ,
+    IS_KAFKA,
     reason="Apache Kafka answers some of these only after a moment, and some not at all",
 )
 

@@ -1,4 +1,7 @@
-"""A whole stack for a journey: `seckill up` in a folder of its own, on free ports, as a user would run it."""
+"""A whole stack for a journey: `seckill up` in a folder of its own, on free ports, as a user would run it.
+
+With `TEST_BROKER=kafka` it runs on an Apache Kafka that is started beside it.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from tests.conformance.peer import IS_KAFKA, ApacheKafka
 
 PORTS = ("postgres", "redis", "broker", "gateway", "provider", "sinks", "live")
 PATIENCE_S = 90.0
@@ -25,15 +31,27 @@ ROOT = Path(__file__).parents[2]
 
 class Stack:
     def __init__(
-        self, folder: Path, *more: str, prefix: Sequence[str] = (), cwd: Path | None = None, faults: str = ""
+        self,
+        folder: Path,
+        *more: str,
+        prefix: Sequence[str] = (),
+        cwd: Path | None = None,
+        faults: str = "",
+        on_kafka: bool = IS_KAFKA,
+        **settings: str,
     ) -> None:
-        """`more` are words for `seckill up`; `prefix` is a command to run it under; `faults` are fault points."""
+        """`more` are words for `seckill up`; `prefix` is a command to run it under; `faults` are fault points;
+        `settings` are environment."""
         self.folder = folder
         self._more, self._prefix, self._cwd = more, prefix, cwd
-        self._environment = environment() | ({"SECKILL_FAULT": faults} if faults else {})
+        self._environment = environment() | ({"SECKILL_FAULT": faults} if faults else {}) | settings
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._output = folder / "up.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._kafka = ApacheKafka(folder / "kafka", {"auto.create.topics.enable": "false"}) if on_kafka else None
+        if self._kafka is not None:
+            self.ports["broker"] = self._kafka.port
+            self._more += ("--kafka", self._kafka.address)
 
     @property
     def database(self) -> str:
@@ -43,6 +61,8 @@ class Stack:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self._kafka is not None:
+            self._kafka.start()
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 self.command(),
@@ -80,14 +100,25 @@ class Stack:
     def stop(self) -> int:
         """As Ctrl-C would; the exit code."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
-        return self._process.wait(PATIENCE_S)
+        try:
+            self._process.send_signal(signal.SIGINT)
+            return self._process.wait(PATIENCE_S)
+        finally:
+            if self._kafka is not None:
+                self._kafka.kill()
 
     def told(self) -> str:
         assert self._process is not None
         text = self._output.read_text()
         assert self._process.poll() is None, f"`seckill up` has ended:\n{text}"
         return text
+
+    def pid_of(self, name: str) -> int:
+        """Of one of its processes; "mqcore" is whatever broker it runs on."""
+        if name == "mqcore" and self._kafka is not None:
+            return self._kafka.pid
+        rows = json.loads(self.say("status", "--json"))["instances"]
+        return next(int(row["pid"]) for row in rows if row["name"] == name)
 
     def say(self, *words: str) -> str:
         """`seckill WORDS` to the running stack."""
@@ -117,6 +148,13 @@ class Stack:
         self, method: str, path: str, body: object = None, *, token: str = "", key: str = "", ticket: str = ""
     ) -> tuple[int, dict[str, Any]]:
         """One request to the API: status and body."""
+        status, _, said = self.answer(method, path, body, token=token, key=key, ticket=ticket)
+        return status, said
+
+    def answer(
+        self, method: str, path: str, body: object = None, *, token: str = "", key: str = "", ticket: str = ""
+    ) -> tuple[int, Message, dict[str, Any]]:
+        """With its headers."""
         headers = {"Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -132,9 +170,9 @@ class Stack:
         )
         try:
             with urllib.request.urlopen(request, timeout=15) as answer:
-                return answer.status, json.load(answer)
+                return answer.status, answer.headers, json.load(answer)
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"{}")
+            return error.code, error.headers, json.loads(error.read() or b"{}")
 
     def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.database) as connection:

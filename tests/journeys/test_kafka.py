@@ -1,45 +1,52 @@
-"""The same sale on a real Apache Kafka: a rush sells out and pays, inventory is killed meanwhile, the books agree."""
+"""The same sale on a real Apache Kafka: a rush sells out and pays, inventory is killed meanwhile, the books agree; and
+what one purchase may meet on its way (tests/journeys/test_purchase.py), there.
+
+All journeys of the sale run on it with `TEST_BROKER=kafka`.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.conformance.peer import ApacheKafka
+from tests.conformance.peer import IS_KAFKA
 from tests.journeys.stack import Stack
+from tests.journeys.test_purchase import (
+    test_a_cancelled_order_gives_its_unit_back_and_its_buyer_may_buy_again,
+    test_a_sale_sells_every_unit_once_and_tells_everybody,
+    test_a_second_purchase_of_the_same_user_is_refused_as_a_duplicate,
+    test_consumers_killed_on_the_way_lose_and_double_nothing,
+    test_the_same_key_is_the_same_request_and_another_body_under_it_is_refused,
+)
 from tests.journeys.test_report import judged, log_of
+
+__all__ = [
+    "test_a_cancelled_order_gives_its_unit_back_and_its_buyer_may_buy_again",
+    "test_a_sale_sells_every_unit_once_and_tells_everybody",
+    "test_a_second_purchase_of_the_same_user_is_refused_as_a_duplicate",
+    "test_consumers_killed_on_the_way_lose_and_double_nothing",
+    "test_the_same_key_is_the_same_request_and_another_body_under_it_is_refused",
+]
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(400),
     pytest.mark.needs("java", "mvn"),
+    pytest.mark.skipif(IS_KAFKA, reason="everything runs on it already"),
 ]
 
 UNITS, BUYERS = 12, 60
 
 
-@pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
-    broker = ApacheKafka(tmp_path / "kafka", {"auto.create.topics.enable": "false"})
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.kill()
-
-
-@pytest.fixture
-def stack(tmp_path: Path, kafka: ApacheKafka) -> Iterator[Stack]:
-    stack = Stack(tmp_path / "stack", "--kafka", kafka.address)
-    try:
-        stack.start()
-        yield stack
-    finally:
-        assert stack.stop() == 0
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), on_kafka=True)
+    stack.start()
+    yield stack
+    assert stack.stop() == 0
 
 
 def test_a_rush_on_apache_kafka_sells_out_and_its_books_agree_though_inventory_was_killed(stack: Stack) -> None:
@@ -49,11 +56,13 @@ def test_a_rush_on_apache_kafka_sells_out_and_its_books_agree_though_inventory_w
     command = [sys.executable, "-m", "loadtest.rush", "--url", url, "--sale", str(sale), "--buyers", str(BUYERS)]
     command += ["--over", "8", "--greedy", "0.3", "--cancel", "0", "--pay", "1", "--log", str(log_of(stack))]
     crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    stack.wait_until(lambda: stack.query("SELECT count(*) > 5 FROM inventory_decided") == [(True,)], "the rush")
+    decided = "SELECT count(*) > 5 FROM inventory_decided WHERE sale_id = %s"
+    stack.wait_until(lambda: stack.query(decided, sale) == [(True,)], "the rush")
     stack.say("kill", "inventory")
     told, _ = crowd.communicate(timeout=200)
     assert crowd.returncode == 0, told
-    assert stack.query("SELECT available, reserved + sold FROM inventory_stock WHERE sold > 0") == [(0, UNITS)]
+    sold_out = "SELECT available, reserved + sold FROM inventory_stock WHERE sale_id = %s"
+    assert stack.query(sold_out, sale) == [(0, UNITS)]
     code, said = judged(stack)
     assert (code, said["verdict"]) == (0, "PASS"), [
         (each["name"], each["reasons"], each["examples"][:2])

@@ -17,9 +17,14 @@ import psycopg
 import pytest
 from kafka import KafkaProducer
 
+from tests.conformance.peer import IS_KAFKA
 from tests.journeys.stack import Stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(IS_KAFKA, reason="of all our processes, and the broker is one of them"),
+]
 
 # The servers, the sandbox and one process of ours; the whole is in test_purchase.py.
 LEFT_OUT = (
