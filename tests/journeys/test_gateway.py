@@ -7,11 +7,15 @@ import os
 import signal
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from email.message import Message
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 from kafka import KafkaConsumer
 from redis import Redis
@@ -24,11 +28,16 @@ LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep
 ONE = ("inventory", "orders")
 SCALE = [f"{name}=0" for name in LEFT_OUT] + [f"{name}=1" for name in ONE]
 STOPPED_S = 60.0
+DEADLINE_S = 100
+POOL = 16  # connections to the database (seckill/wsgi.py)
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("stack"), *(part for scale in SCALE for part in ("--scale", scale)))
+    stack = Stack(
+        tmp_path_factory.mktemp("stack"), *(part for scale in SCALE for part in ("--scale", scale)),
+        SECKILL_PURCHASE_DEADLINE_S=str(DEADLINE_S), SECKILL_EXPECTED_PACE="1",
+    )  # fmt: skip
     stack.start()
     yield stack
     assert stack.stop() == 0
@@ -37,8 +46,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @contextmanager
 def stopped(stack: Stack, name: str) -> Iterator[None]:
     """SIGSTOP: its connections stay, and nothing answers."""
-    rows = json.loads(stack.say("status", "--json"))["instances"]
-    pid = next(row["pid"] for row in rows if row["name"] == name)
+    pid = stack.pid_of(name)
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -57,6 +65,77 @@ def buy_and_pay(stack: Stack, buyer: Buyer, sale: int) -> dict[str, Any]:
     assert buyer.act(outcome["order_id"], "pay")[0] == 202
     buyer.wait_for(accepted["request_id"], "PAID")
     return accepted
+
+
+# ── the queue is too long ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_queue_longer_than_the_deadline_takes_nobody_until_it_is_worked_off(stack: Stack) -> None:
+    """At the pace that inventory is expected to have, one a second; what it really has is seen once it works."""
+    sale = stack.create_sale(500)
+    stack.say("stop", "inventory")
+
+    def comes(number: int) -> tuple[Buyer, int, dict[str, Any]]:
+        buyer = Buyer(stack, f"crowd-{number}")
+        return buyer, *buyer.buy(sale)
+
+    with ThreadPoolExecutor(8) as pool:
+        crowd = list(pool.map(comes, range(DEADLINE_S + 10)))
+    inside = [(buyer, said["request_id"]) for buyer, status, said in crowd if status == 202]
+    newcomer = Buyer(stack, "newcomer")
+    ticket = newcomer.ticket(sale)
+
+    def asks() -> tuple[int, Message, dict[str, Any]]:
+        address = f"/sales/{sale}/purchases"
+        return stack.answer("POST", address, {}, token=newcomer.token, key="k", ticket=ticket)
+
+    try:
+        stack.wait_until(lambda: Buyer(stack, "one-more").buy(sale, str(uuid4()))[0] == 503, "the guard to see it")
+        status, headers, said = asks()
+        assert (status, said["type"]) == (503, "/problems/queue-too-long")
+        assert int(headers["Retry-After"]) >= 1 and said["wait_ms"] > DEADLINE_S * 1000
+        first, request = inside[0]
+        assert first.buy(sale)[1]["request_id"] == request, "whoever is inside is told again that he is"
+        assert first.look(request)["state"] == "QUEUED"
+        assert stack.call("GET", f"/sales/{sale}")[0] == stack.call("GET", "/orders", token=first.token)[0] == 200
+    finally:
+        stack.say("start", "inventory")
+    stack.wait_until(lambda: asks()[0] == 202, "room for the newcomer")
+    decided = "SELECT count(*), count(DISTINCT request_id) FROM inventory_decided WHERE decision = 'RESERVED'"
+    every = "SELECT count(*) FROM inventory_decided WHERE user_id = 'newcomer'"
+    stack.wait_until(lambda: stack.query(every) == [(1,)], "the newcomer's turn")
+    [[all_of_them, different]] = stack.query(decided + " AND sale_id = %s AND user_id LIKE 'crowd-%%'", sale)
+    assert all_of_them == different == len(inside)
+
+
+# ── the database has no connection left ──────────────────────────────────────────────────────────
+
+
+def test_when_all_connections_wait_orders_are_503_and_the_rest_goes_on(stack: Stack) -> None:
+    sale = stack.create_sale(5)
+    buyer, other = Buyer(stack, "waiting"), Buyer(stack, "meanwhile")
+    buyer.wait_for(buyer.buy(sale)[1]["request_id"], "AWAITING_PAYMENT")
+
+    def looks(_: int) -> tuple[int, Message, dict[str, Any]]:
+        return stack.answer("GET", "/orders", token=buyer.token)
+
+    with ThreadPoolExecutor(2 * POOL) as pool:
+        with psycopg.connect(stack.database) as locker:
+            locker.execute("LOCK TABLE orders_order")
+            asked = [pool.submit(looks, number) for number in range(2 * POOL)]
+            stack.wait_until(lambda: sum(each.done() for each in asked) >= POOL, "those without a connection")
+            refused = [each.result() for each in asked if each.done()]
+            status, headers, said = refused[0]
+            assert (status, said["type"], int(headers["Retry-After"])) == (503, "/problems/database-unavailable", 2)
+            assert stack.call("GET", f"/sales/{sale}")[0] == 200
+            assert other.buy(sale)[0] == 202
+            for path in ("/", "/livez"):
+                page = f"http://127.0.0.1:{stack.ports['gateway']}{path}"
+                assert urllib.request.urlopen(page, timeout=15).status == 200
+            assert not all(each.done() for each in asked), "some have waited all the time"
+        told = Counter(each.result()[0] for each in asked)
+    assert told == {503: len(refused), 200: 2 * POOL - len(refused)}
+    assert looks(0)[0] == 200
 
 
 # ── the broker stalls ────────────────────────────────────────────────────────────────────────────

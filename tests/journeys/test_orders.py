@@ -143,6 +143,25 @@ def test_a_sink_that_fails_holds_up_its_own_channel_only_and_is_caught_up_with(s
     stack.wait_until(lambda: effects(stack, "patient", "is paid") == dict.fromkeys(CHANNELS, 1), "the third channel")
 
 
+def test_a_sink_that_hangs_holds_up_its_own_channel_only_and_tells_once_when_it_is_back(stack: Stack) -> None:
+    users = [f"calm-{number}" for number in range(3)]  # with more messages than the breaker bears
+
+    def told(text: str) -> list[Counter[str]]:
+        return [effects(stack, user, text) for user in users]
+
+    control(stack, "sinks", channel="push", mode="hang")
+    try:
+        for user in users:
+            paid(stack, user)
+        others = [dict.fromkeys(CHANNELS - {"push"}, 1)] * len(users)
+        stack.wait_until(lambda: told("is paid") == others, "the other channels")
+    finally:
+        control(stack, "sinks", channel="push", mode="ok")
+    once = [dict.fromkeys(CHANNELS, 1)] * len(users)
+    stack.wait_until(lambda: told("is paid") == once, "the third channel")
+    assert told("is held") == once
+
+
 def test_the_trace_of_a_request_ends_in_the_sinks(stack: Stack) -> None:
     _, _, request, _ = ordered(stack, "followed")
     stack.wait_until(lambda: set(effects(stack, "followed", "is held")) == CHANNELS, "three messages")
