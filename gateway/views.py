@@ -153,6 +153,8 @@ def _tagged(request: HttpRequest, tag: str, content: dict[str, Any]) -> HttpResp
 
 
 def _body(request: HttpRequest) -> dict[str, Any]:
+    if "HTTP_TRANSFER_ENCODING" in request.META:  # WSGI shows such a body as an empty one, and empty has a meaning
+        raise Problem(411, "length-required", "Say how long the body is, in Content-Length.")
     length = str(request.META.get("CONTENT_LENGTH") or "0")
     if length.isdigit() and int(length) > MOST_BODY:
         raise Problem(413, "body-too-large", f"A body has at most {MOST_BODY} bytes.")

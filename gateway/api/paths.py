@@ -10,7 +10,7 @@ from gateway.api.schemas import PLACE, TICKET
 USER = ("not-signed-in",)
 SALE = ("no-such-sale", "sales-unavailable")
 DOOR = ("not-open-yet", "sale-closed", "sale-paused")
-BODY = ("bad-json", "body-too-large")
+BODY = ("bad-json", "length-required", "body-too-large")
 ADMISSION = (
     "bad-idempotency-key", "bad-quantity", "key-reused", *DOOR, "ticket-missing", "ticket-invalid", "ticket-expired",
     "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable", "queue-moving",

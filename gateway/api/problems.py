@@ -18,6 +18,7 @@ PROBLEMS: dict[str, Kind] = {
     # of every address
     "bad-request": Kind(400, "The request makes no sense to the server."),
     "bad-json": Kind(400, "The body is no JSON object."),
+    "length-required": Kind(411, "The body came in chunks, without a Content-Length."),
     "body-too-large": Kind(413, "The body is longer than 4096 bytes."),
     "not-signed-in": Kind(401, "There is no token, or it is forged or over."),
     "no-such-address": Kind(404, "Nothing is at this address."),

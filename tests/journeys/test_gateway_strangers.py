@@ -31,6 +31,7 @@ CHECKS = [
 ]  # fmt: skip
 OF_ANN = ("request_id", "order_id")
 UNITS = 50
+CHUNKED = b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 schema = schemathesis.openapi.from_dict(
     {**DOCUMENT, "paths": {path: told for path, told in DOCUMENT["paths"].items() if not path.endswith("/events")}}
@@ -107,7 +108,8 @@ def test_the_same_calls_of_ann_do_show_hers(scene: Scene) -> None:
         b"\x00\x01\x02\r\n\r\n",
         b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\n\xff\xfe\xfd\xfc\xfb",
         b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n{}",
-        b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b'e\r\n{"user":"ann"}\r\n0\r\n\r\n',
+        CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n",
         b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20000\r\n\r\n" + b"[" * 20000,
         b"GET /api/v1/purchases/%00%ff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET /api/v1/sales HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n",

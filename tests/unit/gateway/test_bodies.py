@@ -25,3 +25,9 @@ BRACKETS = b"[" * 4000
 def test_a_body_is_a_small_object_or_refused(body: bytes, status: int, kind: str | None) -> None:
     answer = Client().post("/api/v1/sessions", body, content_type="application/json")
     assert (answer.status_code, answer.json().get("type")) == (status, kind)
+
+
+def test_a_body_in_chunks_is_refused_and_not_taken_for_an_empty_one() -> None:
+    """Whoever orders two that way would be given one."""
+    answer = Client().post("/api/v1/sessions", b"", content_type="application/json", HTTP_TRANSFER_ENCODING="chunked")
+    assert (answer.status_code, answer.json()["type"]) == (411, "/problems/length-required")
