@@ -14,6 +14,9 @@ from seckill.audit.trail import acting
 
 VERBS = {"open": "open", "paused": "pause", "closed": "close"}
 """What leads to a state."""
+MOST_UNITS, MOST_MONEY, LAST_MS = 10**9, 10**15, 10**14
+"""Beyond these a number is a mistake; what a purchase costs could not be kept either."""
+MOST_TEXT = 100
 
 
 class Refused(Exception):
@@ -25,6 +28,11 @@ def create(name: str, sku: str, units: int, unit_price: int, cap: int, opens_at_
                 closes_at_ms=closes_at_ms):  # fmt: skip
         if units <= 0 or cap <= 0 or unit_price < 0 or closes_at_ms <= opens_at_ms:
             raise Refused("a sale has units, a cap of at least one, a price and a window that ends after it begins")
+        if max(units, cap) > MOST_UNITS or unit_price * cap > MOST_MONEY or closes_at_ms > LAST_MS:
+            raise Refused("so many units, so much money or so late an end is a mistake")
+        for text in (name, sku):
+            if not 0 < len(text) <= MOST_TEXT or not text.isprintable():
+                raise Refused(f"a name and a sku have 1 to {MOST_TEXT} printable characters")
         sale = Sale.objects.create(name=name, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
         stock = Stock.objects.create(
             sale=sale, sku=sku, unit_price=unit_price, cap=cap, declared=units, available=units, version=1
@@ -55,8 +63,8 @@ def adjust(sale_id: int, sku: str, units: int) -> Stock:
 
 def _adjust(sale_id: int, sku: str, units: int) -> Stock:
     found = Stock.objects.filter(sale_id=sale_id, sku=sku).values_list("id", flat=True).first()
-    if found is None or not units:
-        raise Refused(f"sale {sale_id} has no {sku}, or there is nothing to change")
+    if found is None or not 0 < abs(units) <= MOST_UNITS:
+        raise Refused(f"sale {sale_id} has no {sku}, or that is no change")
     stock = lock_stocks([found])[found]
     debit, credit = ("supply", "available") if units > 0 else ("available", "supply")
     stock.available, stock.version = stock.available + units, stock.version + 1

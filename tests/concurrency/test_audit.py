@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -52,6 +53,50 @@ def test_an_adjustment_leaves_its_row_and_what_is_refused_changes_nothing_but_th
     ]
     assert Stock.objects.get().available == 8
     assert LedgerEntry.objects.filter(kind="adjust").count() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"units": 0},
+        {"units": 10**9 + 1},
+        {"unit_price": -1},
+        {"unit_price": 10**15 + 1},
+        {"unit_price": 2**62, "cap": 2},
+        {"cap": 0},
+        {"cap": 10**9 + 1},
+        {"closes_at_ms": 0},
+        {"closes_at_ms": 10**300},
+        {"name": ""},
+        {"name": "x" * 101},
+        {"sku": "a\0b"},
+        {"sku": ""},
+    ],
+    ids=str,
+)
+def test_a_sale_that_could_not_be_kept_or_paid_is_refused(wrong: dict[str, Any]) -> None:
+    good: dict[str, Any] = {
+        "name": "Gong",
+        "sku": "phone",
+        "units": 5,
+        "unit_price": 100,
+        "cap": 1,
+        "opens_at_ms": 0,
+        "closes_at_ms": 9,
+    }
+    with pytest.raises(operating.Refused):
+        operating.create(**(good | wrong))
+    assert Stock.objects.count() == 0
+    assert operating.create(**good).available == 5  # the control
+
+
+@pytest.mark.parametrize(
+    "words", [["--opens-in", "nan"], ["--lasts", "inf"], ["--units", "many"], ["--price", "9" * 99]]
+)
+def test_words_that_make_no_sense_are_told_so(words: list[str]) -> None:
+    with pytest.raises(CommandError):
+        call_command("sale", "create", "--name", "Gong", "--sku", "phone", "--units", "5", *words)
+    assert Stock.objects.count() == 0
 
 
 def test_a_verb_whose_row_cannot_be_written_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:

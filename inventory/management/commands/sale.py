@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from typing import Any
 
@@ -10,6 +11,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from inventory import operating
 from inventory.models import Stock
+
+
+def seconds(text: str) -> float:
+    """`ValueError` for what is none: argparse tells the operator."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 class Command(BaseCommand):
@@ -23,8 +32,8 @@ class Command(BaseCommand):
         create.add_argument("--units", type=int, required=True)
         create.add_argument("--price", type=int, default=100, help="of one unit, in the smallest coin")
         create.add_argument("--cap", type=int, default=1, help="most units in one purchase")
-        create.add_argument("--opens-in", type=float, default=0.0, metavar="SECONDS")
-        create.add_argument("--lasts", type=float, default=3600.0, metavar="SECONDS")
+        create.add_argument("--opens-in", type=seconds, default=0.0, metavar="SECONDS")
+        create.add_argument("--lasts", type=seconds, default=3600.0, metavar="SECONDS")
         for word in ("open", "pause", "close"):
             words.add_parser(word).add_argument("sale", type=int)
         adjust = words.add_parser("adjust")
