@@ -148,6 +148,7 @@ def _switch(chosen: argparse.Namespace) -> int:
 def make_topics(bootstrap_servers: str) -> int:
     """What the services need of broker and Redis before they start: the topics, the table of slots, no eviction."""
     from django.conf import settings
+    from kafka.errors import KafkaError
     from redis.exceptions import RedisError
 
     from seckill.streams.cluster import count_partitions, create_topics
@@ -162,10 +163,14 @@ def make_topics(bootstrap_servers: str) -> int:
     except (Evicts, RedisError) as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         return 1
-    made = create_topics(bootstrap_servers)
-    partitions = count_partitions(bootstrap_servers, PURCHASE_REQUESTS)
-    ensure(PURCHASE_REQUESTS, partitions)
-    if PURCHASE_DIVERTED.name in made:  # beside one that has grown meanwhile
-        add_partitions(bootstrap_servers, PURCHASE_REQUESTS, partitions)
+    try:
+        made = create_topics(bootstrap_servers)
+        partitions = count_partitions(bootstrap_servers, PURCHASE_REQUESTS)
+        ensure(PURCHASE_REQUESTS, partitions)
+        if PURCHASE_DIVERTED.name in made:  # beside one that has grown meanwhile
+            add_partitions(bootstrap_servers, PURCHASE_REQUESTS, partitions)
+    except KafkaError as fault:
+        print(f"seckill: the topics cannot be made at {bootstrap_servers}: {fault}", file=sys.stderr)
+        return 1
     print(f"made: {', '.join(made)}" if made else "all topics are there")
     return 0

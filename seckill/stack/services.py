@@ -28,6 +28,11 @@ class Ports:
     sinks: int = 8101
     live: int = 8001
 
+    def __post_init__(self) -> None:
+        for name, port in self.all().items():
+            if not 0 < port < 65_536:
+                raise ValueError(f"{name}={port}: a port is a number from 1 to 65535")
+
     def all(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
 

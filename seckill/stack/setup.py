@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from seckill.stack.services import Layout
 
 
+SAID = "seckill: "
+
+
 def prepare(layout: Layout, tell: Callable[[str], None]) -> None:
     if "postgres" in layout.own_ports():
         _make_database(layout.addresses()["SECKILL_DATABASE_URL"])
     for arguments in (["-m", "django", "migrate", "--verbosity", "0"], ["-m", "seckill.cli", "topics"]):
         done = subprocess.run([sys.executable, *arguments], env=layout.environment(), capture_output=True, text=True)
         if done.returncode:
-            raise StackFault(f"{' '.join(arguments)} failed: {done.stderr.strip()[-2000:]}")
+            said = [line.removeprefix(SAID) for line in done.stderr.splitlines() if line.startswith(SAID)]
+            raise StackFault("; ".join(said) or f"{' '.join(arguments)} failed: {done.stderr.strip()[-2000:]}")
     tell("database and topics are ready")
 
 

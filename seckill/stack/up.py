@@ -30,6 +30,9 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
         known = ", ".join(Ports().all())
         print(f"seckill: --port knows {known}", file=sys.stderr)
         return 2
+    except ValueError as fault:
+        print(f"seckill: --port {fault}", file=sys.stderr)
+        return 2
     try:
         supervisor = Supervisor(
             layout, scale, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -141,6 +141,8 @@ def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path) -> None:
     [
         (["--port", "rediz=1"], "--port knows postgres, redis, broker"),
         (["--port", "redis=many"], "is not NAME=NUMBER"),
+        (["--port", "live=70000"], "live=70000: a port is a number from 1 to 65535"),
+        (["--port", "live=0"], "live=0: a port is a number from 1 to 65535"),
         (["--scale", "nobody=1"], "unknown services: nobody"),
         (["--scale", "inventory=99"], "inventory can run 0 to 12 times"),
     ],
