@@ -55,14 +55,14 @@ def events(records: DataFrame) -> DataFrame:
     parsed = records.select(
         *place, f.col("value").isNull().alias("empty"), f.from_json(f.col("value").cast("string"), SAID).alias("said")
     )
+    judged = parsed.select(*place, "said", _fault().alias("fault"))  # by itself: it is used twice, and long
     said, body = f.col("said"), f.col("said.body")
     at_ms = f.coalesce(body.admitted_at_ms, body.decided_at_ms, body.at_ms, f.col("log_ms"))
-    fault = _fault()
     own_place = f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
-    return parsed.select(
+    return judged.select(
         *place,
-        f.when(fault.isNull(), said.event_id).otherwise(own_place).alias("event_id"),
-        fault.alias("fault"),
+        f.when(f.col("fault").isNull(), said.event_id).otherwise(own_place).alias("event_id"),
+        "fault",
         f.coalesce(body.decision, said.type).alias("kind"),
         *(body[name].alias(name) for name in ("request_id", "user_id", "sale_id", "sku", "quantity")),
         f.coalesce(body.amount, f.lit(0)).alias("amount"),

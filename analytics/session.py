@@ -41,6 +41,7 @@ def settings(master: str, folder: Path, more: Mapping[str, str] | None = None) -
         "spark.jars": ",".join(str(path) for path in jars.present()),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
+        "spark.sql.codegen.hugeMethodLimit": "8000",  # Java never compiles a method that is longer: ten times as slow
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),

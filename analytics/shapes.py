@@ -18,17 +18,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHAPE = "shape"
+COPY = "copy"
+"""Of an event in a batch: 1 for the first in the log, which counts, 2 and more for its duplicates."""
+
+
+def numbered(said: DataFrame) -> DataFrame:
+    """Of a batch: every record, and which copy of its event it is. So one look at the topics gives both the records
+    and the distinct events. (`dropDuplicates` would sort twice, before the shuffle and after it, and forget them.)"""
+    from pyspark.sql import functions as f
+    from pyspark.sql.window import Window
+
+    copies = Window.partitionBy("event_id").orderBy("topic", "partition", "offset")
+    return said.withColumn(COPY, f.row_number().over(copies))
 
 
 def distinct(said: DataFrame, remember: str) -> DataFrame:
-    """Each event once."""
+    """Each event once; of a batch, that is `numbered`."""
+    from pyspark.sql import functions as f
+
     if not said.isStreaming:
-        return said.dropDuplicates(["event_id"])
+        return said.where(f.col(COPY) == 1)
     return said.withWatermark("read_at", remember).dropDuplicatesWithinWatermark(["event_id"])
 
 
 def steps(said: DataFrame, remember: str) -> DataFrame:
-    """What followed from a request, beside it, each once: an inner join, so what has no request is not here."""
+    """What followed from a request, beside it, each once: an inner join, so what has no request is not here. Of a batch
+    it takes the distinct events; in a stream it sees to that itself."""
     from pyspark.sql import functions as f
 
     readable = said.where(f.col("fault").isNull())
@@ -47,4 +62,4 @@ def steps(said: DataFrame, remember: str) -> DataFrame:
         span = f"INTERVAL {remember}"
         matches = matches & f.expr(f"read_at BETWEEN asked_read_at - {span} AND asked_read_at + {span}")
     both = first.join(then, matches).drop("asked_id", "asked_read_at", "request_id")
-    return both.dropDuplicatesWithinWatermark(["event_id"]) if said.isStreaming else both.dropDuplicates(["event_id"])
+    return both.dropDuplicatesWithinWatermark(["event_id"]) if said.isStreaming else both

@@ -38,9 +38,9 @@ def replay(
     run = uuid4()
     sinks.begin(database_url, run, KIND, sources.identity(bootstrap_servers), cut)
     spread(spark, cut.records)
-    frames, said = looked_at(sources.batch(spark, bootstrap_servers, cut))
+    frames, said = looked_at(schemas.events(sources.batch(spark, bootstrap_servers, cut)))
     try:
-        sinks.lay_down(frames["event"], facts, run, 0)
+        sinks.lay_down(frames["event"].select(*schemas.COLUMNS), facts, run, 0)
         say(f"counting {cut.records:,} records")
         sinks.add(database_url, run, 0, frames, replaces=KIND)
     finally:
@@ -48,11 +48,11 @@ def replay(
     return Replayed(run, cut)
 
 
-def looked_at(records: DataFrame) -> tuple[dict[Shape, DataFrame], DataFrame]:
+def looked_at(said: DataFrame) -> tuple[dict[Shape, DataFrame], DataFrame]:
     """What the measures look at, and the frame beneath it, which is kept until it is given back."""
-    said = schemas.events(records)
-    unique = shapes.distinct(said, "").persist()
-    return {"record": records, "event": unique, "step": shapes.steps(unique, "")}, unique
+    numbered = shapes.numbered(said).persist()
+    unique = shapes.distinct(numbered, "")
+    return {"record": numbered, "event": unique, "step": shapes.steps(unique, "")}, numbered
 
 
 def spread(spark: SparkSession, records: int) -> None:

@@ -28,6 +28,11 @@ def records(requests: int) -> int:
     return requests + -(-requests // TWICE) + requests + 2 * granted
 
 
+def requests(records: int) -> int:
+    """So many that there are about `records`."""
+    return max(1, round(records / (2 + 1 / TWICE + 2 / ONE_UNIT_FOR)))
+
+
 def write(spark: SparkSession, bootstrap_servers: str, requests: int) -> None:
     from pyspark.sql import functions as f
 

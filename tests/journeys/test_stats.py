@@ -7,16 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 from uuid import UUID
 
 import psycopg
 import pytest
 
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker import BrokerProcess, free_port
 from tests.services import Services
 from tests.spark import BEGAN_MS, Sale, make_topics, story
 
@@ -197,12 +200,12 @@ def test_a_stream_that_was_switched_off_catches_up(spark: SparkSession, tmp_path
 
 def test_a_batch_is_added_once_however_often_it_is_tried(spark: SparkSession, world: World) -> None:
     """And without its mark it would be added twice: that is what the mark is for."""
-    from analytics import sinks, sources
+    from analytics import schemas, sinks, sources
     from analytics.jobs.replay import looked_at
 
     run, url = UUID(int=1), world.database
     sinks.begin(url, run, "replay", {})
-    frames, kept = looked_at(sources.batch(spark, world.kafka, sources.cut(world.kafka)))
+    frames, kept = looked_at(schemas.events(sources.batch(spark, world.kafka, sources.cut(world.kafka))))
     assert sinks.add(url, run, 0, frames)
     assert not sinks.add(url, run, 0, frames)
     assert world.kinds("replay") == KINDS
@@ -250,6 +253,54 @@ def test_words_that_cannot_be_done_say_why_in_one_line(world: World, tmp_path: P
     done = nothing.stats("live", "--once")
     assert done.returncode == 1
     assert "no broker answers at 127.0.0.1:9" in done.stderr
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a standalone cluster of Spark's own: a master and a worker."""
+    import pyspark
+
+    launcher = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    port, web = free_port(), free_port()
+    address = f"spark://127.0.0.1:{port}"
+    roles = (
+        ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)),
+        ("worker.Worker", address, "--host", "127.0.0.1", "--webui-port", str(free_port()), "--cores", "2",
+         "--memory", "1g", "--work-dir", str(tmp_path / "work")),
+    )  # fmt: skip
+    with ExitStack() as running:
+        for role, *words in roles:
+            log = running.enter_context((tmp_path / f"{role}.log").open("wb"))
+            command = [launcher, f"org.apache.spark.deploy.{role}", *words]
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=os.environ | {"SPARK_DAEMON_MEMORY": "256m"}
+            )
+            running.callback(process.wait, 30)
+            running.callback(process.terminate)
+        deadline = time.monotonic() + 60
+        while '"aliveworkers" : 1' not in _asked(f"http://127.0.0.1:{web}/json/"):
+            assert time.monotonic() < deadline, (tmp_path / "master.Master.log").read_text()
+            time.sleep(0.2)
+        yield address
+
+
+def _asked(url: str) -> str:
+    try:
+        with urlopen(url, timeout=5) as answer:
+            return str(answer.read(), "utf-8")
+    except OSError:
+        return ""
+
+
+def test_a_cluster_counts_what_one_machine_does(world: World, cluster: str) -> None:
+    done = world.stats(
+        "replay", "--master", cluster, "--set", "spark.driver.host=127.0.0.1", "--set", "spark.executor.memory=512m",
+        "--set", "spark.sql.shuffle.partitions=2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert world.kinds("replay") == KINDS
+    assert world.query(f"SELECT sum(records)::int {OF_REPLAY}") == [(RECORDS,)]
+    assert list((world.folder / "work").glob("app-*/0")), "no executor of the cluster has worked"
 
 
 @pytest.mark.needs("java", "mvn")

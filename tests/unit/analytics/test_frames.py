@@ -74,9 +74,9 @@ def counted(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
 
 
 def measured(records: DataFrame, *, with_duplicates: bool = False) -> dict[str, list[dict[str, Any]]]:
-    said = schemas.events(records)
+    said = shapes.numbered(schemas.events(records))
     unique = said if with_duplicates else shapes.distinct(said, "")
-    rows = sinks.computed({"record": records, "event": unique, "step": shapes.steps(unique, "")}).collect()
+    rows = sinks.computed({"record": said, "event": unique, "step": shapes.steps(unique, "")}).collect()
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         found[row.measure].append(json.loads(row.row))
@@ -100,6 +100,19 @@ def test_each_event_counts_once_however_often_it_stands_in_the_log(counted: dict
 def test_without_the_rule_duplicates_would_be_counted(spark: SparkSession) -> None:
     totals = measured(frame(spark, story().rows()), with_duplicates=True)["total"]
     assert total(totals, "events", kind="PurchaseRequested") == 12 + 6 + 1 + 2 * 2
+
+
+def test_of_the_copies_of_an_event_the_first_in_the_log_counts(spark: SparkSession) -> None:
+    said = bytearray(written(message()))
+    places = [(PURCHASE_REQUESTS.name, partition, offset) for partition, offset in ((1, 2), (0, 9), (1, 0), (0, 8))]
+    rows = [(*place, BEGAN_MS, said) for place in places]
+    found = shapes.numbered(schemas.events(frame(spark, rows))).select("partition", "offset", "copy").collect()
+    assert sorted((row.copy, row.partition, row.offset) for row in found) == [
+        (1, 0, 8),
+        (2, 0, 9),
+        (3, 1, 0),
+        (4, 1, 2),
+    ]
 
 
 def test_records_are_distinct_events_duplicates_and_unreadable_ones(counted: dict[str, list[dict[str, Any]]]) -> None:
