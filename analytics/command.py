@@ -139,6 +139,7 @@ def _live(chosen: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):  # after the start: Spark has a mind of its own about Ctrl-C
         signal.signal(number, lambda *_: job.stop())
     ready.announce()
+    lines.tell("catching up, then the end" if plan.once else "counting what comes; Ctrl-C ends it")
     try:
         job.run()
     finally:

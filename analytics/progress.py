@@ -97,5 +97,5 @@ class Lines:
 
     def last_words(self) -> str:
         if self._behind is None:
-            return "nothing had come since the last time"
+            return "no batch was counted"
         return f"counted {self._records:,} records, {self._behind:,} behind; `seckill stats report` shows them"

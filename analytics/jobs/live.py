@@ -8,6 +8,7 @@ A database or broker that is away is waited for: nothing of the sale depends on 
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -119,8 +120,12 @@ class Live:
                 if self._is_switched_off():
                     return HELD
             self._look(query)
+            if self._stopping.is_set():
+                if query.status["isTriggerActive"]:
+                    self._tell("stopped inside a batch, which will be the first one next time")
+                return None
             failed = query.exception()
-            return None if failed is None or self._stopping.is_set() else _plain(failed)
+            return None if failed is None else _plain(failed)
         except Exception as fault:
             if not identity.done():
                 identity.set_exception(fault)
@@ -187,7 +192,10 @@ def _sum(offsets: str | None) -> int:
 
 
 def _plain(fault: BaseException | Any) -> str:
-    """The line that says what happened, out of the many that Java adds."""
+    """The line that says what happened, out of the many that Java adds: the last that names an error and says more."""
     lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
-    told = [line for line in lines if ("Error:" in line or "Exception:" in line) and line[-1] != ":"]
+    told = [found["said"] for found in map(_NAMED.match, lines) if found]
     return (told[-1] if told else lines[0] if lines else type(fault).__name__)[:300]
+
+
+_NAMED: Final = re.compile(r"(Caused by: )?(?P<said>((\w+\.)+[A-Z]\w*|\w+(Error|Exception)): .*[^:\s])$")

@@ -77,7 +77,8 @@ class Peak(NamedTuple):
     backlog: int
 
 
-def peak(flow: Rows) -> list[Peak]:
+def peak(flow: Rows, step_ms: int) -> list[Peak]:
+    """A step in which nothing happened is there where it is the first of its kind: a curve falls to nothing there."""
     arrived: dict[int, int] = defaultdict(int)
     decided: dict[int, int] = defaultdict(int)
     for row in flow:
@@ -85,7 +86,8 @@ def peak(flow: Rows) -> list[Peak]:
             arrived[row["at_ms"]] += row["events"]
         elif row["kind"] in DECISIONS:
             decided[row["at_ms"]] += row["events"]
-    times = sorted(set(arrived) | set(decided))
+    busy = set(arrived) | set(decided)
+    times = sorted(busy | {at + step_ms for at in busy if at < max(busy)})
     open_ = accumulate(arrived[at] - decided[at] for at in times)
     return [Peak(at, arrived[at], decided[at], max(0, count)) for at, count in zip(times, open_, strict=True)]
 
@@ -123,7 +125,7 @@ class Fairness(NamedTuple):
 
 def fairness(rows: Rows) -> Fairness:
     granted, refused = sum(row["granted"] for row in rows), sum(row["refused"] for row in rows)
-    inverted = regret_ms = 0
+    inverted = regret_ms = pairs = 0
     for mine in by(rows, "sale_id"):
         before, first_ms = 0, None
         for row in mine:
@@ -132,8 +134,27 @@ def fairness(rows: Rows) -> Fairness:
                 regret_ms = max(regret_ms, row["came_ms"] - first_ms)
             before += row["refused"]
             first_ms = row["came_ms"] if first_ms is None and row["refused"] else first_ms
-    pairs = granted * refused
+        pairs += before * sum(row["granted"] for row in mine)
     return Fairness(granted, refused, inverted / pairs if pairs else 0.0, regret_ms)
+
+
+class Arrived(NamedTuple):
+    """Requests of all sales that came within one step, counted from the first of their sale."""
+
+    after_ms: int
+    granted: int
+    refused: int
+
+
+def arrivals(rows: Rows, step_ms: int) -> list[Arrived]:
+    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for mine in by(rows, "sale_id"):
+        first_ms = min(row["came_ms"] for row in mine)
+        for row in mine:
+            count = counts[(row["came_ms"] - first_ms) // step_ms * step_ms]
+            count[0] += row["granted"]
+            count[1] += row["refused"]
+    return [Arrived(after_ms, *counts[after_ms]) for after_ms in sorted(counts)]
 
 
 def by(rows: Iterable[dict[str, Any]], column: str) -> list[list[dict[str, Any]]]:

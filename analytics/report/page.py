@@ -47,7 +47,7 @@ def written(found: Found) -> str:
             f"<p class=dim>{found.kind} run {found.run}, added to last at {updated}</p>",
             _section("How far they came", found.totals, pictures.funnel),
             _section("The peak, absorbed", found.flow, lambda flow: pictures.peak(flow, found.step_ms)),
-            _section("Waiting for a decision", found.flow, pictures.backlog),
+            _section("Waiting for a decision", found.flow, lambda flow: pictures.backlog(flow, found.step_ms)),
             _section("Decisions", _decided(found), lambda flow: pictures.decisions(flow, found.step_ms)),
             _section("How fast it sold", found.sell_through, pictures.sell_through),
             _section("How long it took", found.latency, pictures.latency, _latencies(found)),
@@ -102,8 +102,8 @@ def _buyers(found: Found) -> str:
     rows = ((name.get(row["requests"], str(row["requests"])), f"{row['buyers']:,}") for row in found.buyers)
     told = _table(("requests in a sale", "buyers"), rows)
     told += (
-        f"<p>{found.suspect_count:,} are suspected to be bots: {SUSPECT_REQUESTS} requests or more, on average less "
-        f"than {SUSPECT_GAP_MS:,} ms apart.</p>"
+        f"<p>Suspected to be bots: {found.suspect_count:,} ({SUSPECT_REQUESTS} requests or more, on average less than "
+        f"{SUSPECT_GAP_MS:,} ms apart).</p>"
     )
     suspects = (
         (escape(row["user_id"]), str(row["sale_id"]), f"{row['requests']:,}", f"{row['refused']:,}",

@@ -20,6 +20,7 @@ CLASSES = {
     "TOO_LATE": DECIDED, "INVALID": "#b3261e",
 }  # fmt: skip
 """The same thing has the same colour in all pictures."""
+ARRIVAL_STEPS_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 600_000)
 
 Rows = Sequence[dict[str, Any]]
 
@@ -52,9 +53,7 @@ def funnel(totals: Rows) -> str:
     import altair as alt
 
     rows = [stage._asdict() for stage in figures.funnel(totals)]
-    base = _chart(rows).encode(
-        y=alt.Y("stage:N", sort=None, title=None), x=alt.X("purchases:Q", title="purchases", scale=alt.Scale(zero=True))
-    )
+    base = _chart(rows).encode(y=alt.Y("stage:N", sort=None, title=None), x=_number("purchases"))
     numbers = base.mark_text(align="left", dx=4, fill=INK).encode(text=alt.Text("purchases:Q", format=",d"))
     return svg((base.mark_bar(color=ARRIVED) + numbers).properties(height=140))
 
@@ -62,7 +61,7 @@ def funnel(totals: Rows) -> str:
 def peak(flow: Rows, step_ms: int) -> str:
     import altair as alt
 
-    points = figures.peak(flow)
+    points = figures.peak(flow, step_ms)
     rows = [
         {"at": point.at_ms, "what": what, "rate": count * 1000 / step_ms}
         for point in points
@@ -73,10 +72,10 @@ def peak(flow: Rows, step_ms: int) -> str:
     return svg(chart.encode(x=_time(), y=alt.Y("rate:Q", title="per second"), color=colour).properties(height=HEIGHT))
 
 
-def backlog(flow: Rows) -> str:
+def backlog(flow: Rows, step_ms: int) -> str:
     import altair as alt
 
-    rows = [{"at": point.at_ms, "backlog": point.backlog} for point in figures.peak(flow)]
+    rows = [{"at": point.at_ms, "backlog": point.backlog} for point in figures.peak(flow, step_ms)]
     chart = _chart(rows).mark_area(interpolate="step-after", color=BACKLOG, opacity=0.6)
     return svg(chart.encode(x=_time(), y=alt.Y("backlog:Q", title="not decided")).properties(height=HEIGHT // 2))
 
@@ -135,26 +134,25 @@ def latency(rows: Rows) -> str:
 def fairness(rows: Rows) -> str:
     import altair as alt
 
-    points = []
-    for mine in figures.by(rows, "sale_id"):
-        first_ms = min(row["came_ms"] for row in mine)
-        for row in mine:
-            points += [
-                {"after": (row["came_ms"] - first_ms) / 1000, "what": what, "requests": row[column]}
-                for what, column in (("granted", "granted"), ("sold out", "refused"))
-            ]
+    spans = [[row["came_ms"] for row in mine] for mine in figures.by(rows, "sale_id")]
+    step_ms = next((step for step in ARRIVAL_STEPS_MS if max(max(s) - min(s) for s in spans) <= 100 * step), 3_600_000)
+    points = [
+        {"from": each.after_ms / 1000, "to": (each.after_ms + step_ms) / 1000, "what": what, "requests": count}
+        for each in figures.arrivals(rows, step_ms)
+        for what, count in (("granted", each.granted), ("sold out", each.refused))
+    ]
     colour = alt.Color("what:N", scale=alt.Scale(domain=["granted", "sold out"], range=[GOOD, DIM]))
-    x = alt.X("after:Q", title="seconds after the sale's first request")
-    chart = _chart(points).mark_area(interpolate="step-after", opacity=0.7)
-    y = alt.Y("requests:Q", title="requests", stack="zero")
-    return svg(chart.encode(x=x, y=y, color=colour).properties(height=HEIGHT))
+    axis = alt.Axis(tickCount=12)
+    x = alt.X("from:Q", bin="binned", title="seconds after the sale's first request", axis=axis)
+    y = alt.Y("requests:Q", title=f"requests in {step_ms / 1000:g} s", stack="zero")
+    return svg(_chart(points).mark_bar().encode(x=x, x2="to:Q", y=y, color=colour).properties(height=HEIGHT))
 
 
 def skus(rows: Rows) -> str:
     import altair as alt
 
     points = [{"sku": f"{row['sku']} (sale {row['sale_id']})", "requests": row["requests"]} for row in rows]
-    base = _chart(points).encode(y=alt.Y("sku:N", sort=None, title=None), x=alt.X("requests:Q", title="requests"))
+    base = _chart(points).encode(y=alt.Y("sku:N", sort=None, title=None), x=_number("requests"))
     numbers = base.mark_text(align="left", dx=4, fill=INK).encode(text=alt.Text("requests:Q", format=",d"))
     return svg((base.mark_bar(color=ARRIVED) + numbers).properties(height=22 * len(points) + 20))
 
@@ -176,7 +174,15 @@ def _chart(rows: list[dict[str, Any]]) -> altair.Chart:
     return alt.Chart(alt.Data(values=rows))  # type: ignore[no-untyped-call]
 
 
+def _number(column: str) -> Any:
+    import altair as alt
+
+    return alt.X(f"{column}:Q", title=column, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=8, labelOverlap=True))
+
+
 def _time() -> Any:
     import altair as alt
 
-    return alt.X("at:T", title="time (UTC)", scale=alt.Scale(type="utc"), axis=alt.Axis(labelOverlap=True))
+    return alt.X(
+        "at:T", title="time (UTC)", scale=alt.Scale(type="utc"), axis=alt.Axis(tickCount=12, labelOverlap=True)
+    )

@@ -42,6 +42,10 @@ TABLES = (
     "batch", "staged", "partition", "unreadable", "total", "flow", "sell_through", "revenue", "sku", "buyer",
     "latency", "fairness", "run",
 )  # fmt: skip
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""For little data: what Java compiles for much of it would never pay."""
+NO_CODE = ("--set", "spark.sql.codegen.wholeStage=false")
+"""For the same reason."""
 OF_REPLAY = "FROM analytics_partition AS p JOIN analytics_run AS r ON r.id = p.run_id WHERE kind = 'replay'"
 BATCHES_OF_STREAM = "FROM analytics_batch AS b JOIN analytics_run AS r ON r.id = b.run_id WHERE kind = 'live'"
 
@@ -80,7 +84,7 @@ class World:
         """`seckill stats WORDS`, as a process of its own."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
         environment |= {"KAFKA_BOOTSTRAP_SERVERS": self.kafka, "SECKILL_DATABASE_URL": self.database}
-        environment |= {"SECKILL_FAULT": fault} if fault else {}
+        environment |= {"SECKILL_FAULT": fault, **QUICK_JAVA} if fault else QUICK_JAVA
         command = [sys.executable, "-m", "seckill.cli", "stats", *words, "--data", str(self.folder)]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
 
@@ -221,7 +225,7 @@ def world_without_mark(world: World) -> None:
 
 
 def test_a_stream_killed_before_and_after_its_commit_counts_everything_once(spark: SparkSession, world: World) -> None:
-    batches = ("live", "--once", "--most", "25", "--set", "spark.sql.shuffle.partitions=1")
+    batches = ("live", "--once", "--most", "25", "--set", "spark.sql.shuffle.partitions=1", *NO_CODE)
     before = world.stats(*batches, fault="analytics.before_commit")
     assert before.returncode == -signal.SIGKILL, before.stderr
     assert world.query("SELECT count(*) FROM analytics_batch") == [(0,)]
@@ -272,9 +276,8 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         for role, *words in roles:
             log = running.enter_context((tmp_path / f"{role}.log").open("wb"))
             command = [launcher, f"org.apache.spark.deploy.{role}", *words]
-            process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=os.environ | {"SPARK_DAEMON_MEMORY": "256m"}
-            )
+            environment = os.environ | QUICK_JAVA | {"SPARK_DAEMON_MEMORY": "256m"}
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
             running.callback(process.wait, 30)
             running.callback(process.terminate)
         deadline = time.monotonic() + 60
@@ -295,7 +298,7 @@ def _asked(url: str) -> str:
 def test_a_cluster_counts_what_one_machine_does(world: World, cluster: str) -> None:
     done = world.stats(
         "replay", "--master", cluster, "--set", "spark.driver.host=127.0.0.1", "--set", "spark.executor.memory=512m",
-        "--set", "spark.sql.shuffle.partitions=2",
+        "--set", "spark.sql.shuffle.partitions=2", *NO_CODE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert world.kinds("replay") == KINDS

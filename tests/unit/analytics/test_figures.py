@@ -35,8 +35,17 @@ def flow(*rows: tuple[int, str, int]) -> list[dict[str, object]]:
 
 
 def test_the_backlog_is_what_arrived_and_is_not_decided() -> None:
-    points = figures.peak(flow((0, "arrived", 10), (0, "RESERVED", 2), (1000, "SOLD_OUT", 5), (2000, "SOLD_OUT", 3)))
-    assert [point.backlog for point in points] == [8, 3, 0]
+    rows = flow((0, "arrived", 10), (0, "RESERVED", 2), (1000, "SOLD_OUT", 5), (2000, "SOLD_OUT", 3))
+    assert [point.backlog for point in figures.peak(rows, 1000)] == [8, 3, 0]
+
+
+def test_where_nothing_happens_the_rate_falls_to_nothing_and_the_backlog_stays() -> None:
+    points = figures.peak(flow((0, "arrived", 10), (9000, "RESERVED", 4)), 1000)
+    assert [(point.at_ms, point.arrived, point.backlog) for point in points] == [
+        (0, 10, 10),
+        (1000, 0, 10),
+        (9000, 0, 6),
+    ]
 
 
 def test_units_that_came_back_are_no_longer_taken() -> None:
@@ -47,8 +56,8 @@ def test_units_that_came_back_are_no_longer_taken() -> None:
     assert [(each.taken, each.paid) for each in figures.sell_through(rows)] == [(3, 0), (2, 2)]
 
 
-def arrivals(*rows: tuple[int, int, int]) -> list[dict[str, int]]:
-    return [{"sale_id": 1, "came_ms": at, "granted": granted, "refused": refused} for at, granted, refused in rows]
+def arrivals(*rows: tuple[int, int, int], sale: int = 1) -> list[dict[str, int]]:
+    return [{"sale_id": sale, "came_ms": at, "granted": granted, "refused": refused} for at, granted, refused in rows]
 
 
 def test_served_in_the_order_of_arrival_has_no_inversions() -> None:
@@ -59,3 +68,14 @@ def test_served_in_the_order_of_arrival_has_no_inversions() -> None:
 def test_a_late_winner_over_an_early_loser_is_an_inversion() -> None:
     fair = figures.fairness(arrivals((0, 0, 1), (300, 1, 0)))
     assert (fair.inversions, fair.regret_ms) == (1.0, 300)
+
+
+def test_pairs_are_of_one_sale() -> None:
+    """Who was refused in one sale did not come before anybody of another."""
+    fair = figures.fairness(arrivals((0, 0, 1), (300, 1, 0)) + arrivals((0, 2, 0), (100, 0, 2), sale=2))
+    assert fair.inversions == 1 / 5
+
+
+def test_arrivals_of_all_sales_are_counted_from_the_first_of_their_own() -> None:
+    rows = arrivals((1_000, 3, 0), (1_900, 1, 4)) + arrivals((9_050, 2, 0), (9_950, 0, 1), sale=2)
+    assert figures.arrivals(rows, 500) == [(0, 5, 0), (500, 1, 5)]
