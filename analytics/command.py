@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from analytics import jars
-from analytics.faults import StatsFault
+from analytics.faults import StatsFault, plain
 from seckill.environment import BadEnvironment, Environment, read
 
 FAILED = 1
@@ -87,6 +87,10 @@ def _fetch(chosen: argparse.Namespace) -> int:
 
 
 def _replay(chosen: argparse.Namespace) -> int:
+    import psycopg
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from analytics import session
     from analytics.jobs.replay import replay
     from analytics.progress import working
@@ -103,6 +107,8 @@ def _replay(chosen: argparse.Namespace) -> int:
             done = replay(
                 spark, environment.kafka_bootstrap_servers, environment.database_url, _facts(chosen), from_ms, bar.say
             )
+        except (PySparkException, Py4JError, psycopg.Error) as fault:
+            raise StatsFault(f"the replay failed: {plain(fault)}; what Spark said is in {folder}") from fault
         finally:
             spark.stop()
     took = time.monotonic() - began

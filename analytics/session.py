@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics import jars, staging
-from analytics.faults import StatsFault
+from analytics.faults import StatsFault, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +81,7 @@ def start(master: str, folder: Path, more: Mapping[str, str] | None = None) -> S
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or tasks would run whichever is first on the PATH
 
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext, cloudpickle
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -98,3 +99,5 @@ def start(master: str, folder: Path, more: Mapping[str, str] | None = None) -> S
     except PySparkRuntimeError as fault:
         end = output.read_text(errors="replace").strip().splitlines()[-3:]
         raise StatsFault(f"Java did not start Spark: {' '.join(end) or fault}; see {output}") from fault
+    except Py4JError as fault:
+        raise StatsFault(f"Spark did not start on {master}: {plain(fault)}; see {output}") from fault

@@ -8,17 +8,16 @@ A database or broker that is away is waited for: nothing of the sale depends on 
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from analytics import schemas, shapes, sinks, sources
-from analytics.faults import AnotherLog, StatsFault
+from analytics.faults import AnotherLog, StatsFault, plain
 from analytics.shapes import SHAPE
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Live:
         try:
             query = self._start(identity)
         except PySparkException as fault:
-            return _plain(fault)
+            return plain(fault)
         try:
             run = UUID(query.id)
             log = sources.identity(self._plan.bootstrap_servers)
@@ -125,13 +124,13 @@ class Live:
                     self._tell("stopped inside a batch, which will be the first one next time")
                 return None
             failed = query.exception()
-            return None if failed is None else _plain(failed)
+            return None if failed is None else plain(failed)
         except Exception as fault:
             if not identity.done():
                 identity.set_exception(fault)
             if isinstance(fault, AnotherLog):
                 raise
-            return _plain(fault)
+            return plain(fault)
         finally:
             query.stop()
 
@@ -189,13 +188,3 @@ class Live:
 def _sum(offsets: str | None) -> int:
     said: dict[str, dict[str, int]] = json.loads(offsets or "null") or {}
     return sum(at for rows in said.values() for at in rows.values())
-
-
-def _plain(fault: BaseException | Any) -> str:
-    """The line that says what happened, out of the many that Java adds: the last that names an error and says more."""
-    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
-    told = [found["said"] for found in map(_NAMED.match, lines) if found]
-    return (told[-1] if told else lines[0] if lines else type(fault).__name__)[:300]
-
-
-_NAMED: Final = re.compile(r"(Caused by: )?(?P<said>((\w+\.)+[A-Z]\w*|\w+(Error|Exception)): .*[^:\s])$")

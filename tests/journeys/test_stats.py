@@ -84,6 +84,7 @@ class World:
         """`seckill stats WORDS`, as a process of its own."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
         environment |= {"KAFKA_BOOTSTRAP_SERVERS": self.kafka, "SECKILL_DATABASE_URL": self.database}
+        environment |= {"PYSPARK_PYTHON": sys.executable}  # for executors of a cluster
         environment |= {"SECKILL_FAULT": fault, **QUICK_JAVA} if fault else QUICK_JAVA
         command = [sys.executable, "-m", "seckill.cli", "stats", *words, "--data", str(self.folder)]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)

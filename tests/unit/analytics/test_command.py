@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
+from unittest.mock import MagicMock
 
+import psycopg
 import pytest
 
 from analytics import command
@@ -36,6 +39,22 @@ def test_without_java_it_says_what_is_needed(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(StatsFault, match="Java 17"):
         session.start(session.LOCAL, tmp_path_factory.mktemp("spark"))
+
+
+def test_a_replay_that_fails_says_why_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise psycopg.OperationalError("psycopg.OperationalError: the server closed the connection\n\tat java.X\n")
+
+    monkeypatch.setattr("analytics.jars.present", list)
+    monkeypatch.setattr("analytics.session.start", MagicMock())
+    monkeypatch.setattr("analytics.jobs.replay.replay", fails)
+    assert command.main(["replay", "--data", str(tmp_path)]) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith(
+        "seckill stats: the replay failed: psycopg.OperationalError: the server closed the connection;"
+    )
 
 
 @pytest.mark.parametrize("word", ["fetch", "replay", "live", "report"])

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from analytics.faults import StatsFault
+from analytics.faults import StatsFault, plain
 from analytics.jobs import live
 from analytics.jobs.live import FAILURES_IN_A_ROW, HELD, Live, Plan
 
@@ -70,16 +70,13 @@ def test_a_batch_in_between_lets_it_count_its_failures_anew() -> None:
 
 def test_of_what_java_says_the_line_that_tells_is_shown() -> None:
     told = "[STREAM_FAILED] Query failed\npsycopg.OperationalError: connection refused\n\tat org.apache.spark.X\n"
-    assert live._plain(RuntimeError(told)) == "psycopg.OperationalError: connection refused"
+    assert plain(RuntimeError(told)) == "psycopg.OperationalError: connection refused"
     of_a_task = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
     of_a_task += "psycopg.errors.DiskFull: no space\nDETAIL: on the device\n\tat org.apache.spark.X: Y\n"
-    assert live._plain(RuntimeError(of_a_task)) == "psycopg.errors.DiskFull: no space"
-    assert (
-        live._plain(RuntimeError("Caused by: java.io.IOException: gone\nCaused by: a.B:\n"))
-        == "java.io.IOException: gone"
-    )
-    assert live._plain(RuntimeError("first\nsecond")) == "first"
-    assert live._plain(RuntimeError()) == "RuntimeError"
+    assert plain(RuntimeError(of_a_task)) == "psycopg.errors.DiskFull: no space"
+    assert plain(RuntimeError("Caused by: java.io.IOException: gone\nCaused by: a.B:\n")) == "java.io.IOException: gone"
+    assert plain(RuntimeError("first\nsecond")) == "first"
+    assert plain(RuntimeError()) == "RuntimeError"
 
 
 def test_switched_off_it_holds_still_and_goes_on_when_it_is_on_again(switch: list[bool]) -> None:
