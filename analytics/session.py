@@ -47,7 +47,7 @@ def settings(master: str, folder: Path, more: Mapping[str, str] | None = None) -
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # time alone only forgets, and the next batch does
-        "spark.kafka.consumer.cache.capacity": "512",  # a batch looks several times at each of the 36 partitions
+        "spark.kafka.consumer.cache.capacity": "512",  # a batch looks several times at each of the 48 partitions
         "spark.ui.showConsoleProgress": "false",
     }
     if master.startswith("local"):

@@ -1,4 +1,4 @@
-"""Shell: where frames come from: topics, as a batch between two cuts or as a stream; facts in Parquet.
+"""Shell: where frames come from: topics, as a batch between two cuts or as a stream.
 
 Any Kafka does, the bundled broker or a cluster: Spark's own connector reads it.
 """
@@ -90,17 +90,12 @@ def stream(spark: SparkSession, bootstrap_servers: str, most_records: int) -> Da
     return _records(reader.load()).coalesce(spark.sparkContext.defaultParallelism)
 
 
-def facts(spark: SparkSession, folder: str) -> DataFrame:
-    """The distinct events that a job has left in Parquet."""
-    return spark.read.parquet(folder)
-
-
 def _options(bootstrap_servers: str) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": ",".join(TOPICS),
         "kafka.isolation.level": "read_committed",
-        # Each task reads up to an end that is known, and asks once more there: half a second for nothing, 36 times.
+        # Each task reads up to an end that is known, and asks once more there: half a second for nothing, 48 times.
         "kafka.fetch.max.wait.ms": "10",
     }
 

@@ -49,8 +49,11 @@ def replay(
 
 
 def looked_at(said: DataFrame) -> tuple[dict[Shape, DataFrame], DataFrame]:
-    """What the measures look at, and the frame beneath it, which is kept until it is given back."""
-    numbered = shapes.numbered(said).persist()
+    """What the measures look at, and the frame beneath it, which is kept until it is given back: on disk, so that
+    memory does not depend on how much there is."""
+    from pyspark import StorageLevel
+
+    numbered = shapes.numbered(said).persist(StorageLevel.DISK_ONLY)
     unique = shapes.distinct(numbered, "")
     return {"record": numbered, "event": unique, "step": shapes.steps(unique, "")}, numbered
 
