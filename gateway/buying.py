@@ -89,7 +89,7 @@ def _buy(view: SaleView, call: Call) -> Accepted:
     admitted = turnstile().pass_through(wanted)
     if admitted.place is None:
         raise refusal(admitted.verdict, view, admitted.now_ms, wait_ms)
-    standing = Standing(call.user_id, admitted.place, admitted.deadline_ms, admitted.is_first)
+    standing = Standing(call.user_id, admitted.place, admitted.deadline_ms)
     return Accepted(
         request_id, admitted.place, admitted.deadline_ms, watch().estimate(admitted.place),
         places.sealed(request_id, standing),

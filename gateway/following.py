@@ -1,8 +1,9 @@
 """The verb: follow. What became of a request, from the cheapest source that is certain to know.
 
-Redis shows what has been projected. What is not there and still before inventory's offset has not been decided: its
-place says so, without a question to the database. Only what lies between (being decided just now, or forgotten by
-Redis) is looked up in the projection's table.
+Redis shows what has been projected. What is not there, though Redis remembers the request, and still before inventory's
+offset has not been decided: its place says so, without a question to the database. Only what lies between (being
+decided just now, or forgotten by Redis) is looked up in the projection's table: how far inventory has come is seen a
+moment late, and a buyer who was shown a decision before Redis lost it must not be told that he is in the queue.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def follow(request_id: UUID, standing: Standing | None) -> Followed | None:
     if known.shown is not None:
         return Followed(request_id, known.shown.user_id, known.shown)
     queued = _queued(request_id, standing, known)
-    is_first = (standing is not None and standing.is_first) or (
-        known.remembered is not None and known.remembered.is_first
-    )
+    is_first = known.remembered is not None and known.remembered.is_first
     if queued is not None and is_first and is_queued(queued):
         return queued
     row = outcomes.find(request_id)

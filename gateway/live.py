@@ -146,7 +146,9 @@ class Live:
                 quiet_s = 0.0
                 await _write(send, ": still here\n\n")
             if followed.shown is not None or not following.is_queued(followed):
-                followed = await self._look(watcher.request_id, standing) or followed
+                looked = await self._look(watcher.request_id, standing)
+                if looked is not None and (looked.shown is not None or followed.shown is None):
+                    followed = looked  # what he has been shown is not taken back
 
     async def _look(self, request_id: UUID, standing: Standing | None) -> Followed | None:
         """On a thread: it may have to ask the database."""

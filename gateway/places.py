@@ -21,13 +21,11 @@ class Place(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a status address says. `is_first` is False where the request may have been in the queue before: Redis had
-    forgotten, so only the projection knows."""
+    """What a status address says."""
 
     user_id: str
     place: Place
     deadline_ms: int
-    is_first: bool
 
 
 def place(text: str) -> Place:
@@ -36,8 +34,8 @@ def place(text: str) -> Place:
 
 
 def sealed(request_id: UUID, standing: Standing) -> str:
-    user_id, where, deadline_ms, is_first = standing
-    return tokens.sealed("place", f"{request_id}|{where}|{deadline_ms}|{int(is_first)}|{user_id}")
+    user_id, where, deadline_ms = standing
+    return tokens.sealed("place", f"{request_id}|{where}|{deadline_ms}|{user_id}")
 
 
 def opened(request_id: UUID, text: str) -> Standing | None:
@@ -45,5 +43,5 @@ def opened(request_id: UUID, text: str) -> Standing | None:
     told = tokens.opened("place", text)
     if told is None:
         return None
-    request, where, deadline, first, user_id = told.split("|", 4)
-    return Standing(user_id, place(where), int(deadline), first == "1") if request == str(request_id) else None
+    request, where, deadline, user_id = told.split("|", 3)
+    return Standing(user_id, place(where), int(deadline)) if request == str(request_id) else None

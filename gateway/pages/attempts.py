@@ -64,7 +64,7 @@ def signed_place(asked: UUID, user_id: str, told: str) -> str:
         return ""
     if remembered is None or remembered.place is None or remembered.user_id != user_id:
         return ""
-    standing = Standing(user_id, remembered.place, remembered.deadline_ms, remembered.is_first)
+    standing = Standing(user_id, remembered.place, remembered.deadline_ms)
     return places.sealed(asked, standing)
 
 

@@ -36,7 +36,7 @@ def measure(producer: Any, topic: str) -> dict[str, float]:
     token, (ticket, _) = tokens.issue("buyer-1"), tickets.issue("buyer-1", 1, FOREVER)
     request_id = uuid4()
     requested = PurchaseRequested(request_id, "buyer-1", 1, "phone", 1, 1_795_000_000_000, 1_795_000_600_000)
-    standing = Standing("buyer-1", PLACE, 1_795_000_600_000, True)
+    standing = Standing("buyer-1", PLACE, 1_795_000_600_000)
     value = requested.envelope().encode()
     answer = {
         "request_id": str(request_id), "status_url": "/api/v1/purchases/" + ticket, "events_url": ticket,

@@ -17,9 +17,10 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from gateway import outcomes, places, sales, shown
-from gateway.admission import Ask, admit
+from gateway.admission import SINCE_KEY, Ask, Verdict, admit
 from gateway.outcomes import project
 from gateway.places import Place, Standing
+from gateway.shown import Known
 from gateway.watching import Watch
 from inventory.events import SALES_KEY, Decision, PurchaseDecided, SaleView, UnitsReleased, view_key
 from orders.events import OrderChanged, OrderEvent
@@ -75,8 +76,8 @@ def queue_stands_at(watch: Watch, offset: int) -> None:
     watch.backlog.observe(time.monotonic(), {(TOPIC, 0): 100}, {(TOPIC, 0): offset})
 
 
-def address(request_id: UUID, *, is_first: bool = True) -> str:
-    standing = Standing("ann", Place(TOPIC, 0, 50), 99, is_first)
+def address(request_id: UUID) -> str:
+    standing = Standing("ann", Place(TOPIC, 0, 50), 99)
     return f"/api/v1/purchases/{request_id}?place={places.sealed(request_id, standing)}"
 
 
@@ -180,23 +181,55 @@ def test_an_outcome_that_was_projected_is_read_without_a_query(client: Client) -
     assert 300 < int(answer["X-Poll-After-Ms"]) < 700
 
 
-def test_a_request_before_inventorys_offset_is_queued_without_a_query(client: Client, watch: Watch) -> None:
+def admitted(redis: Redis, *, since_ms: int = 1) -> UUID:
+    """A request that Redis remembers, of a sale that opened at 2, by the clock since which Redis remembers."""
+    redis.set(SINCE_KEY, since_ms)
+    number = uuid4()
+    ask = Ask(number, "0" * 16, "ann", "1.2.3.4", 2, FOREVER, ticket_number=str(number), ticket_expires_at_ms=FOREVER)
+    [said] = admit([ask])
+    assert said.verdict is Verdict.ADMITTED
+    return number
+
+
+def test_a_request_before_inventorys_offset_is_queued_without_a_query(
+    client: Client, watch: Watch, redis: Redis
+) -> None:
     queue_stands_at(watch, 20)
     with queries(0):
-        seen = client.get(address(uuid4())).json()
+        seen = client.get(address(admitted(redis))).json()
     assert (seen["state"], seen["position"], seen["deadline_ms"]) == ("QUEUED", 30, 99)
 
 
-def test_only_what_may_have_been_decided_is_asked_of_the_table(client: Client, watch: Watch) -> None:
-    """The negative controls: passed by inventory, perhaps not the first, or nothing known of the queue."""
+def test_only_what_may_have_been_decided_is_asked_of_the_table(client: Client, watch: Watch, redis: Redis) -> None:
+    """The negative controls: nothing known of the queue, passed by inventory, or perhaps not the first."""
     with queries(1):
-        assert client.get(address(uuid4())).json()["state"] == "QUEUED"
+        assert client.get(address(admitted(redis))).json()["state"] == "QUEUED"
     queue_stands_at(watch, 51)
     with queries(1):
-        assert client.get(address(uuid4())).json()["state"] == "QUEUED"
+        assert client.get(address(admitted(redis))).json()["state"] == "QUEUED"
     queue_stands_at(watch, 20)
     with queries(1):
-        assert client.get(address(uuid4(), is_first=False)).json()["state"] == "QUEUED"
+        assert client.get(address(admitted(redis, since_ms=3))).json()["state"] == "QUEUED"
+
+
+@pytest.mark.parametrize("lose", ["flushed", "away"])
+def test_who_was_shown_a_decision_is_not_put_back_in_the_queue_when_redis_loses_it(
+    client: Client, watch: Watch, redis: Redis, monkeypatch: pytest.MonkeyPatch, lose: str
+) -> None:
+    """How far inventory has come is seen late: by that, he still stands in the queue."""
+    request_id = admitted(redis)
+    queue_stands_at(watch, 20)
+    shown.keep(project([decided(request_id)]), tell=True)
+    assert client.get(address(request_id)).json()["state"] == "RESERVED"
+    if lose == "flushed":
+        redis.flushall()
+    else:
+        monkeypatch.setattr(shown, "look", away)
+    assert client.get(address(request_id)).json()["state"] == "RESERVED"
+
+
+def away(request_id: UUID) -> Known:
+    raise TimeoutError
 
 
 def test_what_redis_has_lost_is_asked_of_the_table_once(client: Client, redis: Redis) -> None:

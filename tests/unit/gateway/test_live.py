@@ -20,7 +20,7 @@ from seckill import tokens
 
 REQUEST = UUID("01234567-89ab-8def-8123-456789abcdef")
 DEADLINE_MS = int(time.time() * 1000)
-STANDING = Standing("ann", Place("purchase.requests", 0, 5), DEADLINE_MS, True)
+STANDING = Standing("ann", Place("purchase.requests", 0, 5), DEADLINE_MS)
 BARE = f"/api/v1/purchases/{REQUEST}/events"
 SIGNED = f"place={places.sealed(REQUEST, STANDING)}"
 OVER = STANDING._replace(deadline_ms=DEADLINE_MS - live.ADDRESS_S * 1000 - 1000)

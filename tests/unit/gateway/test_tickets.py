@@ -12,7 +12,7 @@ from gateway.places import Place, Standing
 from seckill import tokens
 
 REQUEST = UUID("01234567-89ab-8def-8123-456789abcdef")
-STANDING = Standing("ann", Place("purchase.requests", 3, 1234), 99, True)
+STANDING = Standing("ann", Place("purchase.requests", 3, 1234), 99)
 
 
 def test_a_ticket_is_read_by_whom_and_for_what_it_was_given() -> None:
