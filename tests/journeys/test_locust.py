@@ -9,10 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
@@ -67,8 +70,9 @@ def shop() -> Iterator[str]:
     server.server_close()
 
 
-def locust(shop: str, evidence: Path, *words: str) -> list[str]:
-    command = [sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py"), "--headless"]
+def locust(shop: str, evidence: Path, *words: str, page: bool = False) -> list[str]:
+    command = [sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")]
+    command += [] if page else ["--headless"]
     return [*command, "--host", shop, "--evidence", str(evidence), "--stop-timeout", "20", *words]
 
 
@@ -109,6 +113,32 @@ def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes], output: Pa
         time.sleep(0.05)
 
 
+class Page:
+    """Locust's own, as its scripts use it."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    def ask(self, path: str, **form: object) -> dict[str, Any]:
+        """Empty while it is not there."""
+        content = urlencode(form).encode() if form else None
+        try:
+            with urllib.request.urlopen(self._url + path, content, timeout=10) as answer:
+                said: dict[str, Any] = json.load(answer)
+        except OSError:
+            return {}
+        return said
+
+    def ready_workers(self) -> int:
+        workers = self.ask("/stats/requests").get("workers", [])
+        return sum(worker["state"] == "ready" for worker in workers)
+
+    def requests(self, name: str) -> int:
+        """So many of these are shown."""
+        shown = self.ask("/stats/requests").get("stats", [])
+        return sum(each["num_requests"] for each in shown if each["name"] == name)
+
+
 def attempts(log: Path) -> int:
     return log.read_bytes().count(b'"purchase"')
 
@@ -131,6 +161,36 @@ def test_an_open_loop_waits_for_nobody(shop: str, tmp_path: Path) -> None:
         Shop.state = "SOLD_OUT"
     assert crowd.faults == []
     assert len({attempt.user_id for attempt in crowd.attempts}) > 10
+
+
+def test_a_swarm_is_started_shown_stopped_and_started_again_from_the_page(shop: str, tmp_path: Path) -> None:
+    """Over two workers. Each run of each leaves a log of its own, whole, and the page counts what stands in them."""
+    bus, web = free_ports(2)
+    words = ["--processes", "2", "--master-bind-port", str(bus), "--master-port", str(bus)]
+    words += ["--web-host", "127.0.0.1", "--web-port", str(web)]
+    words += ["--stop-timeout", "2"]  # so long a worker rests after a run, whoever has stopped
+    output, page = tmp_path / "locust.out", Page(web)
+    with running(locust(shop, tmp_path, *words, page=True), output) as process:
+        for run in (1, 2):
+            wait(lambda: page.ready_workers() == 2, process, output)
+            assert len(list(tmp_path.glob("*.jsonl"))) == 2 * (run - 1), "nobody buys before he is told to"
+            assert page.ask("/swarm", user_count=6, spawn_rate=6, host=shop)["success"]
+            wait(lambda: page.requests("POST /sales/[id]/purchases") >= 6, process, output)
+            assert page.ask("/stop", really=True)["success"]
+            wait(lambda: page.ask("/stats/requests")["state"] == "stopped", process, output)
+            wait(lambda: len(whole_logs(tmp_path)) == 2 * run, process, output)  # noqa: B023
+        shown = page.requests("POST /sales/[id]/purchases")
+        last = sum(map(attempts, sorted(whole_logs(tmp_path), key=lambda log: log.stat().st_mtime)[-2:]))
+        assert shown == last, "the page shows a run from its start"
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    assert crowd_of(tmp_path).faults == []
+    assert len(manifest.read(tmp_path).logs) == 4
+    assert all(map(attempts, whole_logs(tmp_path))), "both workers bought, in both runs"
+
+
+def whole_logs(evidence: Path) -> list[Path]:
+    return [log for log in evidence.glob("*.jsonl") if b'"what":"end"' in log.read_bytes()[-300:]]
 
 
 def test_a_worker_that_is_killed_leaves_evidence_that_is_cut_off_and_the_others_theirs_whole(
