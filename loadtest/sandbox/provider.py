@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import json
 import random
-import sqlite3
 import threading
 import time
 import urllib.error
@@ -25,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import UUID, uuid4
 
 from loadtest.sandbox.behaviour import BadControl, Behaviour
-from loadtest.sandbox.serving import Answer, Log
+from loadtest.sandbox.serving import Answer, Log, storage
 
 BEAT_S = 0.05
 RETRY_S = 1.0
@@ -48,7 +47,7 @@ class Provider:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self.behaviour = Behaviour()
-        self._db = sqlite3.connect(folder / "provider.sqlite", check_same_thread=False, isolation_level=None)
+        self._db = storage(folder / "provider.sqlite")
         self._db.executescript(_TABLES)
         self._thread = threading.Thread(target=self._run, daemon=True)
 

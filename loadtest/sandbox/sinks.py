@@ -7,14 +7,13 @@ refuse (400)
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadtest.sandbox.serving import Answer, Cut, Log
+from loadtest.sandbox.serving import Answer, Cut, Log, storage
 
 CHANNELS = ("sms", "email", "push")
 MODES = ("ok", "fail", "hang", "cut", "refuse")
@@ -27,7 +26,7 @@ class Sinks:
         self._lock = threading.Lock()
         self._modes = dict.fromkeys(CHANNELS, "ok")
         self._times: dict[str, int] = {}  # so often yet, then ok again
-        self._seen = sqlite3.connect(folder / "sinks.sqlite", check_same_thread=False, isolation_level=None)
+        self._seen = storage(folder / "sinks.sqlite")
         self._seen.execute("CREATE TABLE IF NOT EXISTS seen (key TEXT PRIMARY KEY)")
 
     def close(self) -> None:
