@@ -33,44 +33,52 @@ HEAD = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    chosen = _parser().parse_args(arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.add and not chosen.json:
+        parser.error("--add is about the file that --json names")
     console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
-    found: dict[str, list[Measured]] = {name: [] for name in chosen.design or DESIGNS}
+    found = _kept(chosen.json) if chosen.add and chosen.json.exists() else {}
     failed = []
     with tempfile.TemporaryDirectory(prefix="peers-") as made:
         folder = chosen.data or Path(made)
         for turn in range(chosen.repeat):  # interleaved: what the machine does meanwhile hits all of them
-            for name in found:
+            for name in chosen.design or DESIGNS:
+                runs = found.setdefault(name, [])
                 console.print(f"{name} ({turn + 1} of {chosen.repeat}) …", highlight=False)
                 try:
                     measured = measure(
-                        DESIGNS[name], folder / f"{name}-{turn + 1}", chosen.units, chosen.buyers, chosen.over,
+                        DESIGNS[name], folder / f"{name}-{len(runs) + 1}", chosen.units, chosen.buyers, chosen.over,
                         fault=not chosen.no_fault,
                     )  # fmt: skip
                 except (DemoFault, StackFault) as fault:
                     failed.append(name)
                     console.print(f"[red]{name}:[/] {fault}", highlight=False)
                     continue
-                found[name].append(measured)
+                runs.append(measured)
                 console.print(
                     f"  {measured.accepted_a_second:,.0f}/s, lost {measured.lost}, broken: {measured.breaks}",
                     highlight=False,
                 )
-    rows = [_row(name, runs, found.get("full", [])) for name, runs in found.items() if runs]
+    rows = [_row(name, found[name], found.get("full", [])) for name in DESIGNS if found.get(name)]
     table = Table(*HEAD, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    about = _about(chosen)
+    about = _about(chosen, max(map(len, found.values())))
     console.print(about, highlight=False)
     if chosen.json:
-        runs = {name: [asdict(run) for run in measured] for name, measured in found.items()}
-        chosen.json.write_text(json.dumps({"version": 1, "about": about, "runs": runs}, indent=1) + "\n")
+        kept = {name: [asdict(run) for run in runs] for name, runs in found.items()}
+        chosen.json.write_text(json.dumps({"version": 1, "about": about, "runs": kept}, indent=1) + "\n")
     if chosen.markdown:
         chosen.markdown.write_text(_page(rows, about))
     if failed:
         print(f"not measured: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _kept(path: Path) -> dict[str, list[Measured]]:
+    return {name: [Measured(**run) for run in runs] for name, runs in json.loads(path.read_text())["runs"].items()}
 
 
 def _row(name: str, runs: list[Measured], full: list[Measured]) -> tuple[str, ...]:
@@ -93,12 +101,12 @@ def _row(name: str, runs: list[Measured], full: list[Measured]) -> tuple[str, ..
     )
 
 
-def _about(chosen: argparse.Namespace) -> str:
+def _about(chosen: argparse.Namespace, runs: int) -> str:
     fault = "no fault" if chosen.no_fault else "whoever decides killed with -9 and Redis emptied after a third of it"
     busy = os.getloadavg()[0]
     return (
         f"{chosen.buyers:,} buyers for {chosen.units:,} units within {chosen.over:g} s, {fault}; medians of "
-        f"{chosen.repeat}; {os.cpu_count()} cores, load {busy:.1f} at the end, Python {platform.python_version()}"
+        f"{runs}; {os.cpu_count()} cores, load {busy:.1f} at the end, Python {platform.python_version()}"
     )
 
 
@@ -134,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-fault", action="store_true", help="an undisturbed sale")
     parser.add_argument("--data", type=Path, help="keep the stacks' folders in this one")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--add", action="store_true", help="to the runs that are in that file: they count, too")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     return parser
 
