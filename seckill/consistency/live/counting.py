@@ -1,4 +1,8 @@
-"""Shell: one look at topics, Postgres and Redis, in the order in which they can be compared."""
+"""Shell: one look at Postgres, Redis and topics, in the order in which they can be compared.
+
+The gate has gone on by what was decided after the snapshot, so the ends of the topics are noted last: what lies between
+the snapshot and them is under way, and explains it.
+"""
 
 from __future__ import annotations
 
@@ -83,19 +87,20 @@ class Counter:
 
     def look(self) -> Counts:
         """`psycopg.Error` if there is no database; what else is away is None."""
-        ends = self._ends()
         with psycopg.connect(self._where.database, connect_timeout=5) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             numbers = {name: _one(connection, statement) for name, statement in _STATEMENTS.items()}
             stocks = [Stock(*row) for row in connection.execute(_STOCKS)]
             reached: Reached = {(row[0], row[1], row[2]): row[3] for row in connection.execute(_OFFSETS)}
+        gate_units = self._gate(stocks)
+        ends = self._ends()
         passed = sum(
             offset - self._starts.get(TopicPartition(topic, partition), 0)
             for (group, topic, partition), offset in reached.items()
             if group == "inventory"
         )
         behind = None if ends is None else _behind(ends, reached)
-        return Counts(**numbers, passed=passed, gate_units=self._gate(stocks), behind=behind)
+        return Counts(**numbers, passed=passed, gate_units=gate_units, behind=behind)
 
     def _gate(self, stocks: list[Stock]) -> int | None:
         """Units that the gate has given away; None if it does not say, or has forgotten."""

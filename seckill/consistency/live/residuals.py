@@ -14,7 +14,7 @@ class State(StrEnum):
 
 
 class Counts(NamedTuple):
-    """One snapshot of Postgres, after the ends of the topics were noted; None: it could not be read."""
+    """One snapshot of Postgres; then the gate, then how far the topics have come since. None: it could not be read."""
 
     oversold: int  # units given away beyond what was declared and added
     unbalanced: int  # units by which stock rows differ from the sums of their ledgers, and supply from its uses
