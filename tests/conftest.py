@@ -35,6 +35,7 @@ __all__ = [
 
 DEBIAN_PACKAGE = {
     "java": "default-jdk-headless", "mvn": "maven", "kcat": "kcat", "strace": "strace", "chromium": "chromium",
+    "promtool": "prometheus",
 }  # fmt: skip
 
 

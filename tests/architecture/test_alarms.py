@@ -1,0 +1,142 @@
+"""Alarms, sounded by Prometheus' own tool: each at its trouble, with its words, and none at what only looks like it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.architecture.test_observe import DEPLOY, alarms
+
+pytestmark = pytest.mark.needs("promtool")
+
+RULES = {alarm["alert"]: alarm for alarm in alarms()}
+EVERY_S = 5
+LATER = "12m"
+
+Series = dict[str, str]
+"""Values of each series, one every five seconds, as promtool writes them: `0+1x20` grows by one, twenty times."""
+
+
+class Trouble(NamedTuple):
+    series: Series
+    labels: dict[str, str]
+    summary: str
+    calm: Series
+
+
+WELL = {'up{job="gateway", instance="g:8000"}': "1x180"}
+TROUBLES = {
+    "BooksBroken": Trouble(
+        {'seckill_invariants_broken{job="books"}': "2x180"}, {"job": "books"},
+        "The books do not balance: 2 residuals beyond what is in flight",
+        {'seckill_invariants_broken{job="books"}': "0x142 2 0x40"},
+    ),
+    "BooksUnknown": Trouble(
+        {}, {}, "Nobody can say whether the books balance", {'seckill_invariants_broken{job="books"}': "0x180"},
+    ),
+    "Lag": Trouble(
+        {'mqcore_group_lag{group="orders", topic="t", partition="0"}': "600+2.5x180",
+         'mqcore_group_lag{group="orders", topic="t", partition="1"}': "600x180"}, {"group": "orders"},
+        "orders is 1560 records behind and does not catch up",
+        {'mqcore_group_lag{group="orders", topic="t", partition="0"}': "40000-100x180",
+         'mqcore_group_lag{group="inventory", topic="t", partition="0"}': "900x180"},
+    ),
+    "DeadLetters": Trouble(
+        {'mqcore_produced_records_total{topic="purchase.requests.dead", partition="0"}': "0x100 2x100"},
+        {"topic": "purchase.requests.dead"}, "2 records could not be worked on, and lie in purchase.requests.dead",
+        {'mqcore_produced_records_total{topic="purchase.requests", partition="0"}': "0+9x180",
+         'mqcore_produced_records_total{topic="purchase.requests.dead", partition="0"}': "2x180"},
+    ),
+    "EventsHeldBack": Trouble(
+        {'seckill_outbox_oldest_seconds{job="orders"}': "0+0.25x180"}, {"job": "orders"},
+        "What is true since 36s has not been told: a relay or the broker stands still",
+        {'seckill_outbox_oldest_seconds{job="orders"}': "29x180"},
+    ),
+    "PartitionsOffline": Trouble(
+        {'mqcore_partitions_offline{job="mqcore"}': "3x180"}, {"job": "mqcore"},
+        "3 partitions are offline: a log is corrupt, or the disk is full",
+        {'mqcore_partitions_offline{job="mqcore"}': "0x180"},
+    ),
+    "ServerErrors": Trouble(
+        {'haproxy_frontend_http_responses_total{proxy="front", code="2xx"}': "0+90x180",
+         'haproxy_frontend_http_responses_total{proxy="front", code="5xx"}': "0+10x180"}, {},
+        "10% of all answers are errors of ours",
+        {'haproxy_frontend_http_responses_total{proxy="front", code="2xx"}': "0+98x180",
+         'haproxy_frontend_http_responses_total{proxy="front", code="5xx"}': "0+2x180",
+         'haproxy_frontend_http_responses_total{proxy="metrics", code="5xx"}': "0+90x180"},
+    ),
+    "Down": Trouble(
+        WELL | {'up{job="orders", instance="orders-sweep:9100"}': "0x180"},
+        {"job": "orders", "instance": "orders-sweep:9100"}, "orders does not answer",
+        WELL | {'up{job="orders", instance="orders-sweep:9100"}': "1x142 0 1x40"},
+    ),
+    "OrdersOverdue": Trouble(
+        {'seckill_orders_overdue_seconds{job="orders"}': "90x180"}, {"job": "orders"},
+        "The oldest unpaid order is 1m 30s beyond its time", {'seckill_orders_overdue_seconds{job="orders"}': "59x180"},
+    ),
+    "DeliveriesLate": Trouble(
+        {'seckill_deliveries_late_seconds{channel="sms"}': "121x180"}, {"channel": "sms"},
+        "Messages by sms are 2m 1s late", {'seckill_deliveries_late_seconds{channel="sms"}': "120x180"},
+    ),
+    "ProviderDisagrees": Trouble(
+        {'seckill_discrepancies{state="open", kind="lost"}': "1x180"}, {},
+        "1 places where the payment provider's log and ours differ",
+        {'seckill_discrepancies{state="open", kind="lost"}': "0x180",
+         'seckill_discrepancies{state="closed", kind="lost"}': "4x180"},
+    ),
+}  # fmt: skip
+
+
+def expected(alert: str, trouble: Trouble) -> dict[str, Any]:
+    rule = RULES[alert]
+    annotations = rule["annotations"] | {"summary": trouble.summary}
+    return {"exp_labels": rule["labels"] | trouble.labels, "exp_annotations": annotations}
+
+
+def sounding(alert: str, series: Series, *alerts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "interval": f"{EVERY_S}s",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [{"alertname": alert, "eval_time": LATER, "exp_alerts": list(alerts)}],
+    }
+
+
+def told(tmp_path: Path, *tests: dict[str, Any]) -> str:
+    """What promtool says that is wrong; empty: nothing."""
+    file = tmp_path / "alarms.json"  # which is YAML, too
+    rules = {"rule_files": [str(DEPLOY / "prometheus/alerts.yml")], "evaluation_interval": f"{EVERY_S}s"}
+    file.write_text(json.dumps(rules | {"tests": list(tests)}))
+    said = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, timeout=60)
+    return "" if said.returncode == 0 else said.stdout + said.stderr
+
+
+def test_each_alarm_is_sounded_here() -> None:
+    assert set(TROUBLES) == set(RULES)
+
+
+def test_an_alarm_sounds_at_its_trouble_and_not_at_what_looks_like_it(tmp_path: Path) -> None:
+    sound = [sounding(alert, each.series, expected(alert, each)) for alert, each in TROUBLES.items()]
+    silent = [sounding(alert, each.calm) for alert, each in TROUBLES.items()]
+    assert told(tmp_path, *sound, *silent) == ""
+
+
+def test_a_gateway_that_is_gone_with_its_address_is_down(tmp_path: Path) -> None:
+    gone = TROUBLES["Down"]._replace(labels={"job": "gateway"}, summary="gateway does not answer")
+    others = {'up{job="orders", instance="orders-sweep:9100"}': "1x180"}
+    assert told(tmp_path, sounding("Down", others, expected("Down", gone))) == ""
+
+
+def test_an_alarm_that_does_not_sound_is_noticed(tmp_path: Path) -> None:
+    said = told(tmp_path, *(sounding(alert, each.calm, expected(alert, each)) for alert, each in TROUBLES.items()))
+    assert set(re.findall(r"alertname: (\w+)", said)) == set(TROUBLES)
+
+
+def test_what_prometheus_is_told_is_well_formed() -> None:
+    command = ["promtool", "check", "config", "--syntax-only", str(DEPLOY / "prometheus/prometheus.yml")]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
