@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from django import template
 from django.templatetags.static import static
-from django.utils import formats
+from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince
 from django.utils.translation import gettext, ngettext
 
@@ -22,14 +22,14 @@ SHORT = 13
 
 @register.filter
 def money(amount: int) -> str:
-    """From the smallest coin."""
-    return str(formats.number_format(Decimal(amount) / 100, decimal_pos=2, use_l10n=True, force_grouping=True))
+    """Yuan, from fen."""
+    return f"¥{Decimal(amount) / 100:,.2f}"
 
 
 @register.filter
 def grouped(number: int) -> str:
-    """With separators of thousands."""
-    return str(formats.number_format(number, use_l10n=True, force_grouping=True))
+    """With separators of thousands: as the scripts write them, in both languages."""
+    return f"{number:,}"
 
 
 @register.filter
@@ -54,7 +54,8 @@ def eta(wait_ms: int | None) -> str:
 def ago(at: datetime | int) -> SafeString:
     """Relative, with the absolute time on hover."""
     at = _moment(at)
-    text = gettext("%(time)s ago") % {"time": timesince(at).split(",")[0]}
+    is_new = datetime.now(UTC) - at < timedelta(minutes=1)
+    text = gettext("just now") if is_new else gettext("%(time)s ago") % {"time": timesince(at).split(",")[0]}
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC", text)
 
 
@@ -73,6 +74,12 @@ def countdown(until_ms: int, now_ms: int) -> SafeString:
     text = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}" if left >= 3600 else f"{left // 60}:{left % 60:02}"
     at = _moment(until_ms).isoformat()
     return format_html('<time class="number" datetime="{}" data-until-ms="{}">{}</time>', at, until_ms, text)
+
+
+@register.simple_tag(takes_context=True)
+def here(context: dict[str, Any], name: str) -> str:
+    """For a link to the page that is being read."""
+    return mark_safe(' aria-current="page"') if context["request"].path == reverse(name) else ""
 
 
 @register.filter

@@ -22,6 +22,7 @@ from seckill.pages import for_buyers, page
 from seckill.problems import Problem
 
 SOON_S, LATER_S = 2, 10
+MOST_DIGITS = 10
 
 
 @require_GET
@@ -31,7 +32,7 @@ def purchase(request: HttpRequest, user_id: str, request_id: UUID) -> HttpRespon
     place = attempts.signed_place(request_id, user_id, request.GET.get("place", ""))
     told = _told(request, user_id, request_id)
     stream = f"{settings.ENVIRONMENT.live_url}/api/v1/purchases/{request_id}/events?{urlencode({'place': place})}"
-    more = urlencode({"place": place, "paying": request.GET.get("paying", "")[:1]})
+    more = urlencode({"place": place, "sale": told["asked_sale"], "paying": request.GET.get("paying", "")[:1]})
     told |= {
         "fragment_url": f"{reverse('purchase-now', args=[request_id])}?{more}",
         "events_url": stream if place and not told["is_over"] else "",
@@ -62,15 +63,19 @@ def _told(request: HttpRequest, user_id: str, request_id: UUID) -> dict[str, Any
         "is_refused": state in REFUSED,
         "is_over": over,
         "refresh_s": SOON_S if state in ("QUEUED", "RESERVED") else LATER_S,
-        **_sale(followed),
+        **_sale(followed, request.GET.get("sale", "")),
     }
 
 
-def _sale(followed: Followed) -> dict[str, Any]:
-    """What is left of the sale, for whoever may try again; nothing of it is needed to tell the outcome."""
+def _sale(followed: Followed, asked: str) -> dict[str, Any]:
+    """What is bought, and what is left of it; nothing of it is needed to tell the outcome. Until a request is decided
+    only its address says of which sale it is."""
+    asked = asked if asked.isdecimal() and len(asked) < MOST_DIGITS else ""
+    number = followed.shown.sale_id if followed.shown is not None else int(asked or 0)
+    told = {"sale": None, "kind": None, "asked_sale": asked}
     try:
-        view = sales.views().get(followed.shown.sale_id) if followed.shown is not None else None
+        view = sales.views().get(number)
     except Problem:  # Redis is away; the outcome came from the table
-        return {"sale": None, "kind": None, "now_ms": int(time.time() * 1000)}
+        return told | {"now_ms": int(time.time() * 1000)}
     now_ms = sales.now_ms()
-    return {"sale": view, "kind": None if view is None else kind(view, now_ms), "now_ms": now_ms}
+    return told | {"sale": view, "kind": None if view is None else kind(view, now_ms), "now_ms": now_ms}

@@ -56,8 +56,8 @@ def buy(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
         )
     except Problem as problem:
         return _show(request, view, [], problem)
-    place = urlencode({"place": accepted.signed_place})
-    return HttpResponseRedirect(f"{reverse('purchase', args=[accepted.request_id])}?{place}", status=303)
+    more = urlencode({"place": accepted.signed_place, "sale": str(sale_id)})
+    return HttpResponseRedirect(f"{reverse('purchase', args=[accepted.request_id])}?{more}", status=303)
 
 
 @require_POST
