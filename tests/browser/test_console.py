@@ -46,7 +46,13 @@ def test_the_board_shows_the_sale_and_a_pause_is_written_down(stack: Stack, visi
     expect(page.locator("#hops tr")).to_have_count(7)
     expect(page.locator("#outcomes")).to_contain_text("to be paid")
     expect(page.locator("#rates canvas")).to_be_visible()
-    page.get_by_role("button", name="decided").click()
+    hop = page.get_by_role("button", name="decided")
+    hop.focus()
+    for _ in range(3):  # the board is drawn anew, and the keyboard keeps its place
+        page.wait_for_event("response", lambda answer: "/console/live" in answer.url)
+    page.keyboard.press("Enter")
+    expect(hop).to_be_focused()
+    expect(hop).to_have_attribute("aria-expanded", "true")
     expect(page.locator("#partition-rows tr")).to_have_count(24)  # of both queues
     expect(page.locator("#partition-rows")).to_contain_text("inventory.1")
     expect(page.locator("#processes")).to_contain_text("inventory.1")
@@ -56,12 +62,38 @@ def test_the_board_shows_the_sale_and_a_pause_is_written_down(stack: Stack, visi
     expect(page.get_by_role("status").first).to_contain_text("done")
     assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("paused",)]
     expect(page.locator("#sales")).to_contain_text("paused")
+    page.get_by_label("Sale", exact=True).select_option(str(sale))
+    page.get_by_role("button", name="Open").click()
+    expect(said(page)).to_contain_text("open, done")
+    assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("open",)]
     page.get_by_role("link", name="Audit").click()
     expect(page.get_by_role("row", name=re.compile(f"olga.*sale pause.*sale {sale}"))).to_be_visible()
 
     page.goto(f"/console/trace?id={request}")
     expect(page.get_by_role("cell", name=re.compile(r"purchase\.requests-\d+@\d+"))).to_be_visible()
     expect(page.get_by_role("cell", name=re.compile("RESERVED"))).to_be_visible()
+
+
+def test_a_sale_is_closed_by_who_is_sure_of_it(stack: Stack, visit: Open, password: str) -> None:
+    sale = stack.create_sale(1)
+    page = enter(visit, password)
+    page.get_by_label("Sale", exact=True).select_option(str(sale))
+    page.once("dialog", lambda question: question.dismiss())
+    page.get_by_role("button", name="Close").click()
+    assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("open",)]
+    page.once("dialog", lambda question: question.accept())
+    page.get_by_role("button", name="Close").click()
+    expect(said(page)).to_contain_text("close, done")
+    assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("closed",)]
+
+
+def test_a_channel_is_held_still_and_catches_up(visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    for press, still in (("Switch off", "notify.email"), ("Switch on", "–")):
+        page.get_by_label("What the sale goes on without").select_option("notify.email")
+        page.get_by_role("button", name=press).click()
+        expect(said(page)).to_contain_text("Done.")
+        expect(page.locator("#off")).to_have_text(still)
 
 
 def test_a_process_is_killed_and_comes_back(stack: Stack, visit: Open, password: str) -> None:
@@ -176,3 +208,21 @@ def test_a_dead_letter_is_read_tried_and_replayed(stack: Stack, visit: Open, pas
     page.get_by_role("button", name="Discard it").click()
     expect(page.get_by_role("status")).to_contain_text("Discarded.")
     assert stack.query("SELECT state, note FROM streams_dead_letter") == [("discarded", "a test")]
+
+
+def test_a_report_is_made_while_its_operator_looks_for_a_purchase(stack: Stack, visit: Open, password: str) -> None:
+    buyer = Buyer(stack, "traced")
+    buyer.wait_for(buyer.buy(stack.create_sale(1))[1]["request_id"], "AWAITING_PAYMENT")
+    page = enter(visit, password, "/console/reports")
+    page.get_by_role("button", name="Make one now").click()
+    expect(page.get_by_role("button", name="One is being made")).to_be_disabled()
+
+    page.get_by_role("link", name="Trace").click()
+    page.get_by_label("A request, an order").fill("traced")
+    page.get_by_role("button", name="Trace it").click()
+    expect(page.get_by_role("cell", name=re.compile("RESERVED"))).to_be_visible()
+
+    page.get_by_role("link", name="Reports").click()
+    page.get_by_role("link", name="Read it").click(timeout=90_000)  # the page looks again by itself
+    expect(page.get_by_role("heading", name=re.compile("invariants", re.I)).first).to_be_visible()
+    audited(page, r"report \d{8}-\d{6} .*done")
