@@ -53,6 +53,7 @@ _STATEMENTS = {
     "deliveries_due": "SELECT count(*) FROM notifications_delivery WHERE state = 'due'",
     "unpublished": "SELECT count(*) FROM streams_outbox",
     "gate_owed": "SELECT count(*) FROM inventory_gate_sync",
+    "most_units": "SELECT coalesce(max(cap), 1) FROM inventory_stock",
     "active_units": "SELECT coalesce(sum(quantity), 0)::bigint FROM inventory_hold WHERE state <> 'released'",
 }
 _SUPPLIED = """

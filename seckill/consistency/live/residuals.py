@@ -32,6 +32,7 @@ class Counts(NamedTuple):
     deliveries_due: int
     unpublished: int
     gate_owed: int
+    most_units: int  # in one purchase, in any sale
     active_units: int
     gate_units: int | None
     behind: dict[str, int] | None  # records by group
@@ -63,7 +64,12 @@ def residuals(counts: Counts) -> list[Residual]:
         Residual("I2", "units that the ledger does not explain", counts.unbalanced),
         Residual("I3", "reservations without an order", counts.reserved - counts.placed, unread),
         Residual("I3", "orders without a reservation", counts.orders_without),
-        Residual("I4", "units the gate counts otherwise", gate, undecided + unsettled + counts.gate_owed),
+        Residual(
+            "I4",
+            "units the gate counts otherwise",
+            gate,
+            (undecided + unsettled + counts.gate_owed) * counts.most_units,
+        ),
         Residual("I9", "requests gone past and not accounted for", counts.passed - counts.accounted),
         Residual("I9", "requests decided twice", counts.decided_twice),
         Residual("I9", "requests not decided yet", None if counts.behind is None else undecided, undecided),

@@ -10,7 +10,7 @@ from seckill.consistency.live.residuals import Counts, State, as_metrics, residu
 
 CALM = Counts(
     oversold=0, unbalanced=0, reserved=5, placed=5, orders_without=0, twice_active=0, returned_twice=0, paid_unpaid=0,
-    refunding=0, passed=12, accounted=12, decided_twice=0, overdue=0, deliveries_due=0, unpublished=0, gate_owed=0,
+    refunding=0, passed=12, accounted=12, decided_twice=0, overdue=0, deliveries_due=0, unpublished=0, gate_owed=0, most_units=1,
     active_units=4, gate_units=4, behind={"inventory": 0, "orders": 0, "inventory.settlement": 0},
 )  # fmt: skip
 
@@ -49,6 +49,8 @@ def test_the_gate_may_be_ahead_by_what_is_read_and_not_committed() -> None:
     ahead = CALM._replace(gate_units=6)
     assert state_of(ahead, "I4") is State.BROKEN
     assert state_of(ahead._replace(behind={"inventory": 2}), "I4") is State.IN_FLIGHT
+    assert state_of(ahead._replace(behind={"inventory": 1}), "I4") is State.BROKEN
+    assert state_of(ahead._replace(behind={"inventory": 1}, most_units=2), "I4") is State.IN_FLIGHT
 
 
 def test_what_cannot_be_read_is_unknown_and_not_well() -> None:

@@ -34,7 +34,7 @@ class Sale:
         at = self._snapshot
         if asked == counting._OFFSETS:
             return [("inventory", *REQUESTS, at)]
-        rows = {"active_units": at, "accounted": at, "reserved": at, "placed": at}
+        rows = {"active_units": at, "accounted": at, "reserved": at, "placed": at, "most_units": 1}
         name = next((name for name, text in counting._STATEMENTS.items() if asked.endswith(text)), "")
         return Rows([(rows.get(name, 0),)]) if name else Rows([])
 
