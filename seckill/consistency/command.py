@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from seckill.consistency import junit, manifest, show, timeline
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import judge
-from seckill.consistency.manifest import BadManifest
+from seckill.consistency.manifest import OFF, BadManifest
 from seckill.consistency.sources.collect import Addresses, collect
 from seckill.consistency.verdicts import EXIT_CODES, TOOL_FAILED, overall
 from seckill.environment import BadEnvironment, read
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return watch(Console(), where, chosen.every, chosen.metrics_port, chosen.metrics_host)
         declared = manifest.read(chosen.evidence or chosen.data / "evidence")
+        if chosen.statistics:
+            declared = replace(declared, off=declared.off - {OFF["analytics"]})
         with errors.status("the report begins") as status:
             evidence = collect(where, declared, chosen.patience, status.update)
         _KEPT[:] = [evidence]
@@ -81,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--evidence", type=Path, help="folder of manifest and logs (default: evidence in the stack's)")
     parser.add_argument(
         "--patience", type=float, default=60.0, metavar="SECONDS", help="so long it waits until all is worked off"
+    )
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="judge Spark's counts, too, of which the crowd that began did not know",
     )
     parser.add_argument("--json", metavar="FILE", help="write it as JSON, too; - for standard output instead")
     parser.add_argument(

@@ -70,9 +70,9 @@ class Project:
         crowd = self.run("run", "--rm", "-T", "crowd", "--sale", "1", *words, timeout=180)
         assert crowd.returncode == 0, crowd.stderr[-3000:]
 
-    def judged(self) -> dict[str, str]:
+    def judged(self, *words: str) -> dict[str, str]:
         """The verdict on each invariant, and on the whole."""
-        report = self.run("run", "--rm", "-T", "report", "--json", "-", timeout=360)
+        report = self.run("run", "--rm", "-T", "report", "--json", "-", *words, timeout=360)
         assert report.stdout, report.stderr[-3000:]
         said = json.loads(report.stdout)
         return {each["name"]: each["verdict"] for each in said["invariants"]} | {"all": said["verdict"]}

@@ -10,8 +10,8 @@ from seckill.consistency.live.residuals import Counts, State, as_metrics, residu
 
 CALM = Counts(
     oversold=0, unbalanced=0, reserved=5, placed=5, orders_without=0, twice_active=0, returned_twice=0, paid_unpaid=0,
-    refunding=0, passed=12, accounted=12, decided_twice=0, overdue=0, deliveries_due=0, unpublished=0, gate_owed=0, most_units=1,
-    active_units=4, gate_units=4, behind={"inventory": 0, "orders": 0, "inventory.settlement": 0},
+    refunding=0, passed=12, accounted=12, decided_twice=0, overdue=0, deliveries_due=0, unpublished=0, gate_owed=0,
+    most_units=1, active_units=4, gate_units=4, behind={"inventory": 0, "orders": 0, "inventory.settlement": 0},
 )  # fmt: skip
 
 
