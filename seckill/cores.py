@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 def stay_on_one() -> None:
-    """All threads of this process and those they will begin. Workers that were begun one after the other get
-    different cores. Where the system cannot do it, nothing happens."""
+    """All threads of this process and those they will begin. Workers that one server begins one after the other get
+    different cores; servers do not know of one another. Where the system cannot do it, nothing happens."""
     if not hasattr(os, "sched_setaffinity"):
         return
     cores = sorted(os.sched_getaffinity(0))

@@ -15,7 +15,8 @@ _BLOCK = 64
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    inner, outer = (begun.copy() for begun in _begun(key))
+    inner, outer = _begun(key)
+    inner, outer = inner.copy(), outer.copy()
     inner.update(message)
     outer.update(inner.digest())
     signature: bytes = outer.digest()
