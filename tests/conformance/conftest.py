@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -12,21 +11,11 @@ import pytest
 
 from seckill.stack.broker import BrokerProcess
 from tests.conformance.peer import make_broker
+from tests.leftovers import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
 
 _numbers = itertools.count(1)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-
-
-@pytest.fixture(autouse=True)
-def forgive_open_sockets() -> Iterator[None]:
-    """A stranger whose broker was killed may leave sockets behind; they go here, where no other test is blamed."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="session")
