@@ -41,6 +41,7 @@ def _case(row: Row, invariants: Sequence[dict[str, Any]]) -> list[str]:
         "recovered, from the first blow, s": round(row.recovery_ms / 1000, 1),
         "took, with the report, s": row.took_s,
     }
+    facts = {name: value for name, value in facts.items() if not isinstance(value, float) or value > 0}  # else unknown
     lines = [f"## {row.name}: {row.verdict}, {marked}", "", f"{row.title[:1].upper()}{row.title[1:]}.", ""]
     if row.verdict != "NOT RUN":
         lines += ["| | |", "|---|---|", *(f"| {name} | {_text(value)} |" for name, value in facts.items()), ""]
