@@ -32,7 +32,8 @@ function show() {
   }
   const seconds = Math.round((performance.now() - heardAt) / 1000);
   stale.hidden = seconds < 10;
-  if (seconds >= 10) stale.textContent = stale.dataset.words.replace("{n}", grouped(seconds));
+  const told = stale.dataset.words.replace("{n}", grouped(seconds - (seconds % 10))); // it is read out: not every second
+  if (seconds >= 10 && stale.textContent !== told) stale.textContent = told;
 }
 
 function units() {

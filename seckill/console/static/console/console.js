@@ -176,7 +176,8 @@ async function look(again) {
   const seconds = Math.round((performance.now() - heardAt) / 1000);
   id("no-answer").hidden = seconds < 3;
   if (seconds < 3) return;
-  id("no-answer").textContent = said(words.wNoAnswer, grouped(seconds));
+  const text = said(words.wNoAnswer, grouped(Math.max(3, seconds - (seconds % 10))));
+  if (id("no-answer").textContent !== text) id("no-answer").textContent = text; // it is read out: not every second
   uncertain();
 }
 
