@@ -77,7 +77,6 @@ class Lines:
         self._console = console
         self._records = 0
         self._behind: int | None = None
-        self._began = time.monotonic()
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -92,10 +91,11 @@ class Lines:
         self._behind = said.behind
         rate = said.records / max(said.took_ms, 1) * 1000
         text = f"batch {said.batch}: {said.records:,} records in {said.took_ms / 1000:.1f} s"
-        text += f" ({rate:,.0f}/s), {said.behind:,} behind"
+        text += f" ({rate:,.0f}/s)" + ("" if said.behind is None else f", {said.behind:,} behind")
         self._console.print(f"{time.strftime('%H:%M:%S')}  {text}", highlight=False, markup=False)
 
     def last_words(self) -> str:
-        if self._behind is None:
+        if not self._records:
             return "no batch was counted"
-        return f"counted {self._records:,} records, {self._behind:,} behind; `seckill stats report` shows them"
+        behind = "" if self._behind is None else f", {self._behind:,} behind"
+        return f"counted {self._records:,} records{behind}; `seckill stats report` shows them"

@@ -51,7 +51,7 @@ class Progress:
 
     batch: int
     records: int
-    behind: int
+    behind: int | None  # not said of a batch that is worked on again
     took_ms: int
 
 
@@ -180,7 +180,7 @@ class Live:
             if said.batchId > self._told and said.numInputRows:
                 self._told = said.batchId
                 source = said.sources[0]
-                behind = _sum(source.latestOffset) - _sum(source.endOffset)
+                behind = _sum(source.latestOffset) - _sum(source.endOffset) if source.latestOffset else None
                 records = _sum(source.endOffset) - _sum(source.startOffset)
                 self._tell(Progress(said.batchId, records, behind, said.durationMs.get("triggerExecution", 0)))
 
