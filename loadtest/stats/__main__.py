@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for number, (records, repeat) in enumerate(plan):
                 runs += bench.measure(records, repeat, with_kafka=chosen.kafka and number == 0)
             about = _about(bench, load_before)
-    Console().print(report.table(runs))
+    print("\n".join(report.table(runs)))
     for what, value in about.items():
         print(f"{what}: {value}")
-    print(report.growth(runs))
+    print(report.growth(runs), report.limit(runs))
     if chosen.json:
         chosen.json.write_text(json.dumps(report.as_json(runs, about), indent=1) + "\n")
     if chosen.markdown:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from rich.table import Table
-
 from loadtest.stats.measuring import KAFKA, MQCORE, PARQUET, Run
 
 GOAL = 0.5
@@ -17,11 +15,8 @@ HEAD = (
 )  # fmt: skip
 
 
-def table(runs: Sequence[Run]) -> Table:
-    drawn = Table(*HEAD, box=None)
-    for row in _rows(runs):
-        drawn.add_row(*row)
-    return drawn
+def table(runs: Sequence[Run]) -> list[str]:
+    return _lines(HEAD, _rows(runs))
 
 
 def ratios(runs: Sequence[Run], records: int, source: str) -> list[float]:
@@ -43,6 +38,12 @@ def growth(runs: Sequence[Run]) -> str:
     return f"From {small:,} to {large:,} records: {'; '.join(said)}."
 
 
+def limit(runs: Sequence[Run]) -> str:
+    """Who was busy while the topics were counted."""
+    cores = median(run.cpu_s / run.took_s for run in runs if run.source == MQCORE)
+    return f"While the topics were counted, Spark's Java used {cores:.1f} cores."
+
+
 def markdown(runs: Sequence[Run], about: Mapping[str, str]) -> str:
     sizes = sorted({run.records for run in runs})
     verdicts = []
@@ -60,8 +61,8 @@ def markdown(runs: Sequence[Run], about: Mapping[str, str]) -> str:
         " is not measured. What is in Parquet was parsed and checked when it was written; the topics hold JSON.", "",
         *(f"* {name}: {text}" for name, text in about.items()),
         f"* wanted: at least {GOAL} × Parquet's rate; found (medians): {', '.join(verdicts)}", "",
-        *_lines(HEAD, _rows(runs)), "",
-        growth(runs), "",
+        *table(runs), "",
+        f"{growth(runs)} {limit(runs)}", "",
         "## Memory", "",
         "The most that each process has held (resident, as the system saw it), in MiB. Java's heap is bounded; what"
         " does not fit is laid on disk.", "",
