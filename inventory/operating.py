@@ -14,7 +14,7 @@ from seckill.audit.trail import acting
 
 VERBS = {"open": "open", "paused": "pause", "closed": "close"}
 """What leads to a state."""
-MOST_UNITS, MOST_MONEY, LAST_MS = 10**9, 10**15, 10**14
+MOST_UNITS, MOST_MONEY, LAST_MS = 10**9, 10**15, 10**16
 """Beyond these a number is a mistake; what a purchase costs could not be kept either."""
 MOST_TEXT = 100
 

@@ -60,7 +60,7 @@ def _order(envelope: Envelope, decided: PurchaseDecided, state: State) -> Order:
         sale_id=decided.sale_id,
         sku=decided.sku,
         quantity=decided.quantity,
-        amount=decided.quantity * decided.unit_price,
+        amount=decided.quantity * decided.unit_price if state is State.PENDING_PAYMENT else 0,
         state=state,
         origin=list(envelope.origin) if envelope.origin else None,
         cause=envelope.event_id,

@@ -114,17 +114,24 @@ def discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
 
 
 def _discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
-    with transaction.atomic():
-        if not _close(letter, [State.OPEN, State.QUARANTINED], State.DISCARDED, note):
-            return f"is {DeadLetter.objects.get(id=letter.id).state}"
-        if isinstance(handler, Discards):
-            try:
-                batch = _batch(letter)
-                with _traced(batch), transaction.atomic():
-                    handler.discard(batch)
-            except Permanent:
-                return None  # nobody can say whose it was
+    try:
+        with transaction.atomic():
+            if not _close(letter, [State.OPEN, State.QUARANTINED], State.DISCARDED, note):
+                return f"is {DeadLetter.objects.get(id=letter.id).state}"
+            if isinstance(handler, Discards):
+                _give_up(letter, handler)
+    except Exception as fault:  # whatever it is, the letter stays as it was
+        return _clean(f"{type(fault).__name__}: {fault}")[:MOST_TEXT]
     return None
+
+
+def _give_up(letter: DeadLetter, handler: Discards) -> None:
+    try:
+        batch = _batch(letter)
+        with _traced(batch), transaction.atomic():
+            handler.discard(batch)
+    except Permanent:
+        pass  # nobody can say whose it was
 
 
 def _name(letter: DeadLetter) -> str:

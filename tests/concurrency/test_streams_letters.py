@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from seckill.streams import letters
@@ -84,6 +86,13 @@ def test_a_letter_is_discarded_once_and_its_handler_is_told(letter: DeadLetter, 
     assert now(letter).note == "the buyer has been refunded"
     handler.repaired = True
     assert letters.replay(letter, handler) == "is discarded"
+
+
+def test_a_letter_whose_end_cannot_be_written_stays_as_it_was(letter: DeadLetter) -> None:
+    handler = mock.Mock(spec=Fussy(), group="readers")
+    handler.discard.side_effect = ZeroDivisionError("by nothing")
+    assert letters.discard(letter, handler, "never") == "ZeroDivisionError: by nothing"
+    assert (now(letter).state, now(letter).note) == (State.OPEN, "")
 
 
 def test_what_nobody_can_read_can_be_discarded_but_not_replayed() -> None:
