@@ -51,7 +51,7 @@ test: static  ## All tests: the quick gate, contracts, long simulations, other p
 	$(BIN)/pytest -q $(SHARE) $(REST) tests/browser $(QUICK)
 
 night: BOOKS := var/night
-night: $(STAMP)  ## All faults, one after the other, and an hour of chaos (resumes where it was; takes hours)
+night: $(STAMP)  ## All faults, one after the other, then chaos (resumes where it was; takes an hour)
 	$(BIN)/seckill faults run all chaos --resume --data $(BOOKS)
 
 static: $(STAMP)
