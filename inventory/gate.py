@@ -109,6 +109,24 @@ def open_at(sale_id: int, sku: str, epoch: int, free: int, granted: Sequence[tup
     _script(_OPEN)([*keys(sale_id, sku, epoch), *keys(sale_id, sku, epoch - 1)], arguments)
 
 
+RUN_KEY = "gate:run"
+"""The life of Redis in which all gates were last in line with their rows."""
+
+
+def life() -> str:
+    """Another one after each restart, whatever it has brought back from its disk."""
+    return str(redis().info("server")["run_id"])
+
+
+def is_of(run: str) -> bool:
+    """Is what stands here of this life?"""
+    return bool(redis().get(RUN_KEY) == run)
+
+
+def settle_in(run: str) -> None:
+    redis().set(RUN_KEY, run)
+
+
 def is_open(sale_id: int, sku: str, epoch: int) -> bool:
     """Does this epoch still stand? Not after FLUSHALL."""
     return bool(redis().exists(keys(sale_id, sku, epoch)[0]))

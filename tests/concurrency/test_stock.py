@@ -294,6 +294,26 @@ def test_after_a_flush_the_beat_shows_the_sale_and_opens_its_gate_again(stock: S
     assert stock.gate_epoch == epoch
 
 
+def test_a_redis_that_was_started_again_with_old_data_is_counted_anew_once(stock: Stock, redis: Redis) -> None:
+    """What it has looks whole, so only its new life tells that it may be old."""
+    work(batch(0, [request(stock, "ann")]))
+    beat.heal()
+    stock.refresh_from_db()
+    free, grants = gate.keys(stock.sale_id, stock.sku, stock.gate_epoch)
+    redis.incr(free)
+    redis.delete(grants)
+    beat.heal()
+    assert granted(redis, stock) != holders(stock), "the control: nobody sees it in the life in which it was counted"
+    redis.set(gate.RUN_KEY, "the life before")
+    beat.heal()
+    stock.refresh_from_db()
+    assert granted(redis, stock) == holders(stock)
+    epoch = stock.gate_epoch
+    beat.heal()
+    stock.refresh_from_db()
+    assert stock.gate_epoch == epoch
+
+
 def test_a_gate_counted_anew_between_proposal_and_lock_still_knows_who_wins(stock: Stock, redis: Redis) -> None:
     stock.refresh_from_db()
     epoch, propose = stock.gate_epoch, gate.propose
