@@ -96,7 +96,7 @@ class Buyer:
         """`KeyError` if he is not let in."""
         self.name, self.sale = name, sale
         self._url, self._book = url, book
-        self._ticket = ""
+        self._tickets: dict[str, str] = {}  # by key: each serves one request
         self._headers = {"X-Forwarded-For": address}
         told = _until(
             lambda: call(url, "POST", "/sessions", {"user": name}, self._headers),
@@ -107,14 +107,14 @@ class Buyer:
 
     def ask(self, key: str = "first", quantity: int = 1, via: str | None = None, ticket: str = "") -> Told:
         """One attempt to buy, as it was answered; with his own ticket, or with one that somebody has given him."""
-        self._ticket = ticket or self._ticket or self.fetch_ticket()
+        self._tickets[key] = ticket or self._tickets.get(key) or self.fetch_ticket()
         began = now_ms()
         told = call(
             via or self._url, "POST", f"/sales/{self.sale}/purchases", {"quantity": quantity},
-            {**self._headers, "Idempotency-Key": key, "Purchase-Ticket": self._ticket},
+            {**self._headers, "Idempotency-Key": key, "Purchase-Ticket": self._tickets[key]},
         )  # fmt: skip
         if told.status == 403:
-            self._ticket = ""  # too early, or its time was over
+            del self._tickets[key]  # too early, or its time was over
         known = {name: told.body[name] for name in ("request_id", "topic", "partition", "offset") if name in told.body}
         problem = told.body.get("type", "")
         self._book.write(

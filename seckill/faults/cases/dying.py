@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 from seckill.faults.case import Acts
 from seckill.faults.world import World
@@ -41,11 +42,13 @@ def die(points: Mapping[str, tuple[str, ...]], world: World) -> Acts:
 
 
 def answers(world: World) -> Counter[str]:
-    """What the crowd's attempts were answered: statuses, and the last part of each problem's type."""
+    """What attempts were answered, the crowd's and those of whoever came after it: statuses, and the last part of each
+    problem's type."""
     assert world.crowd is not None
     counted: Counter[str] = Counter()
-    with world.crowd.log.open() as log:
-        for said in map(json.loads, log):
+    stragglers = world.crowd.log.with_suffix(".stragglers.scripted.jsonl")
+    for path in filter(Path.exists, (world.crowd.log, stragglers)):
+        for said in map(json.loads, path.read_text().splitlines()):
             if said["what"] == "purchase":
                 counted[str(said["status"])] += 1
                 if said.get("problem"):

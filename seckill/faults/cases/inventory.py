@@ -36,8 +36,11 @@ def rebalance_storm(world: World) -> Acts:
     world.word("stop", name=sleeper)
     world.word("start", name=sleeper, **{"with": {"SECKILL_FAULT": "inventory.before_batch:freeze"}})
     world.wait_until(lambda: _is_stopped(world.pid(sleeper)), "one to fall asleep in the middle of its work")
-    epochs = _epochs(world)
-    world.wait_until(lambda: _epochs(world) > epochs, "its partitions to be taken over")
+    before = _epochs(world)
+    world.wait_until(
+        lambda: all(epoch > before.get(partition, 0) for partition, epoch in _epochs(world).items()),
+        "its partitions to be taken over",
+    )
     world.wake(sleeper)
     for size in SIZES:
         world.word("scale", service="inventory", count=size)
@@ -45,12 +48,14 @@ def rebalance_storm(world: World) -> Acts:
     yield
     again = sum(world.log_of(name).count("fenced") for name in ("inventory.1", "inventory.2")) - fenced
     world.proves("late commits fenced", again)
-    world.tells("claims of partitions meanwhile", _epochs(world) - epochs)
+    world.tells("claims of partitions meanwhile", sum(_epochs(world).values()) - sum(before.values()))
     world.restart_with("inventory")
 
 
-def _epochs(world: World) -> int:
-    return int(world.query("SELECT sum(epoch) FROM streams_offset WHERE consumer_group = 'inventory'")[0][0] or 0)
+def _epochs(world: World) -> dict[tuple[str, int], int]:
+    """How often each partition was claimed. While he who has it sleeps, only a successor claims it."""
+    rows = world.query("SELECT topic, partition, epoch FROM streams_offset WHERE consumer_group = 'inventory'")
+    return {(topic, partition): epoch for topic, partition, epoch in rows}
 
 
 def _is_stopped(pid: int) -> bool:
