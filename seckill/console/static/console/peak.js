@@ -77,7 +77,7 @@ function chart(box, series, withTimes, height, more = {}) {
       scales: { x: { time: true, range: () => [from(), now()] }, y: { range: steady() } },
       cursor: { points: { show: false }, sync: { key: "peak" }, drag: { x: false, y: false } },
       legend: { show: false },
-      padding: [8, 8, withTimes ? 0 : 8, 0], // the lowest number needs room below
+      padding: [8, 28, withTimes ? 0 : 8, 0], // room for half of the last time, and for the lowest number
       ...more,
     },
     [[], ...series.map(() => [])],
