@@ -13,6 +13,7 @@ from seckill.consistency.page import machine
 from seckill.faults.running import Row
 
 HEAD = ("", "invariant", "verdict", "looked at", "what was found")
+ALL = ("", "case", "must say", "says", "", "recovered after", "judged with")
 
 
 def write(rows: Sequence[Row], folder: Path, stem: Path, words: str, scale: float) -> None:
@@ -26,13 +27,28 @@ def write(rows: Sequence[Row], folder: Path, stem: Path, words: str, scale: floa
         f"Written by `{words}`; run it again to compare. Each happened to a stack of its own processes while a crowd"
         " bought; crowd, payment provider and sinks were spared, and their logs are what the report believes.", "",
         f"* machine: {about['machine']}", f"* run: {about['run']}, scale {scale:g}", "",
-        *(line for row in rows for line in _case(row, said[row.name])),
+        "| " + " | ".join(ALL) + " |", "|" + "---|" * len(ALL), *(_overview(row) for row in rows), "",
+        *(line for row in rows for line in _case(row, said[row.name] if _judges(row) else [])),
     ]  # fmt: skip
     stem.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
 
 
+def _judges(row: Row) -> bool:
+    """A report that several share is named after the last of them, and shown there."""
+    return Path(row.report).stem == row.name
+
+
+def _overview(row: Row) -> str:
+    recovered = f"{row.recovery_ms / 1000:.1f} s" if row.recovery_ms > 0 else ""
+    others = "" if _judges(row) or not row.report else Path(row.report).stem
+    return "| " + " | ".join((row.number, row.name, row.expected, row.verdict, _marked(row), recovered, others)) + " |"
+
+
+def _marked(row: Row) -> str:
+    return _text(row.why) if row.verdict == "NOT RUN" or not row.behaved else "as marked"
+
+
 def _case(row: Row, invariants: Sequence[dict[str, Any]]) -> list[str]:
-    marked = row.why if row.verdict == "NOT RUN" or not row.behaved else "as marked"
     facts = {
         **row.power,
         "in flight when it began": row.in_flight,
@@ -42,7 +58,7 @@ def _case(row: Row, invariants: Sequence[dict[str, Any]]) -> list[str]:
         "took, with the report, s": row.took_s,
     }
     facts = {name: value for name, value in facts.items() if not isinstance(value, float) or value > 0}  # else unknown
-    lines = [f"## {row.name}: {row.verdict}, {marked}", "", f"{row.title[:1].upper()}{row.title[1:]}.", ""]
+    lines = [f"## {row.name}: {row.verdict}, {_marked(row)}", "", f"{row.title[:1].upper()}{row.title[1:]}.", ""]
     if row.verdict != "NOT RUN":
         lines += ["| | |", "|---|---|", *(f"| {name} | {_text(value)} |" for name, value in facts.items()), ""]
     if invariants:

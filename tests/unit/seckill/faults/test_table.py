@@ -121,9 +121,22 @@ def test_what_is_kept_with_the_code_says_what_was_done_and_what_each_invariant_s
     assert "| killed | 1,234 |" in text
     assert "| I1 | never / too many | PASS | 7 | units 5 |" in text
     assert "## cut-off: NOT RUN, needs cluster" in text
+    assert "| 0 | made-up | PASS | PASS | as marked |  |  |" in text
     said = json.loads((tmp_path / "kept.json").read_text())
     assert said["cases"][0]["power"] == {"killed": 1234}
     assert said["cases"][0]["invariants"][0]["verdict"] == "PASS"
+
+
+def test_invariants_that_were_judged_for_several_are_shown_once(tmp_path: Path) -> None:
+    rows = [replace(judged(case()), name=name, report="reports/second.html") for name in ("first", "second")]
+    (tmp_path / "reports").mkdir()
+    found = {"looked_at": 7, "violations": 0, "facts": {}, "reasons": [], "examples": []}
+    said = {"invariants": [{"name": "I1", "title": "never too many", "verdict": "PASS", **found}]}
+    (tmp_path / "reports" / "second.json").write_text(json.dumps(said))
+    chronicle.write(rows, tmp_path, tmp_path / "kept", "seckill faults run first second", 1.0)
+    text = (tmp_path / "kept.md").read_text()
+    assert text.count("never too many") == 1 and text.index("## second") < text.index("never too many")
+    assert "| 0 | first | PASS | PASS | as marked |  | second |" in text
 
 
 # ── who shares a report ──────────────────────────────────────────────────────────────────────────
