@@ -18,7 +18,7 @@ ALL = ("", "case", "must say", "says", "", "recovered after", "judged with")
 
 def write(rows: Sequence[Row], folder: Path, stem: Path, words: str, scale: float) -> None:
     """STEM.md and STEM.json. `folder` has the reports of this run, `words` are those with which it is run again."""
-    said = {row.name: _invariants(row, folder) for row in rows}
+    said = {row.name: _invariants(row, folder) if _judges(row) else [] for row in rows}
     about = {"command": words, "scale": scale, "machine": machine.described(), "run": time.strftime("%Y-%m-%d")}
     cases = [asdict(row) | {"invariants": said[row.name]} for row in rows]
     stem.with_suffix(".json").write_text(json.dumps({"about": about, "cases": cases}, indent=1) + "\n")
@@ -28,7 +28,7 @@ def write(rows: Sequence[Row], folder: Path, stem: Path, words: str, scale: floa
         " bought; crowd, payment provider and sinks were spared, and their logs are what the report believes.", "",
         f"* machine: {about['machine']}", f"* run: {about['run']}, scale {scale:g}", "",
         "| " + " | ".join(ALL) + " |", "|" + "---|" * len(ALL), *(_overview(row) for row in rows), "",
-        *(line for row in rows for line in _case(row, said[row.name] if _judges(row) else [])),
+        *(line for row in rows for line in _case(row, said[row.name])),
     ]  # fmt: skip
     stem.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
 
