@@ -29,7 +29,8 @@ def unique_index_dropped(world: World) -> Acts:
     world.wait_until(lambda: world.count("inventory_hold WHERE state = 'sold'"), "somebody to have bought")
     world.change("DROP INDEX inventory_hold_one_active")
     forced = world.change(
-        "INSERT INTO inventory_hold SELECT gen_random_uuid(), stock_id, sale_id, user_id, quantity, 'sold', origin "
+        "INSERT INTO inventory_hold (request_id, stock_id, sale_id, user_id, quantity, state, origin) "
+        "SELECT gen_random_uuid(), stock_id, sale_id, user_id, quantity, 'sold', origin "
         "FROM (SELECT * FROM inventory_hold WHERE state = 'sold' LIMIT 3) AS held"
     )
     yield
