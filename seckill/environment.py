@@ -44,7 +44,6 @@ class Environment:
     payment_ttl_s: int = 900
     purchase_deadline_s: int = 600
     expected_pace: int = 0  # requests a second inventory is expected to decide, until that has been seen; 0: not known
-    one_core: bool = False  # a worker of the gateway stays on one core: faster, where no other one stays there
     stack_folder: str = ""  # of the stack this process belongs to: its socket, its evidence, its reports
     operator: str = ""  # who acts, for the audit trail; else the user of the machine
     fault: str = ""  # named fault points, e.g. "inventory.after_commit:once"; development only

@@ -9,13 +9,8 @@ os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 
 application = get_wsgi_application()
 
-from django.conf import settings  # noqa: E402  # needs what has just been set up
-
-from gateway.starting import check  # noqa: E402
-from seckill.cores import stay_on_one  # noqa: E402
+from gateway.starting import check  # noqa: E402  # needs what has just been set up
 from seckill.garbage import settle_down  # noqa: E402
 
 check()
 settle_down()
-if settings.ENVIRONMENT.one_core:
-    stay_on_one()

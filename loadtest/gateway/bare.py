@@ -15,7 +15,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 
-from seckill.cores import stay_on_one  # noqa: E402
 from seckill.garbage import settle_down  # noqa: E402
 
 
@@ -33,5 +32,3 @@ urlpatterns = [path("livez", alive), path("api/v1/sales/<int:sale_id>/purchases"
 settings.ROOT_URLCONF = __name__
 application = get_wsgi_application()
 settle_down()
-if settings.ENVIRONMENT.one_core:
-    stay_on_one()

@@ -87,8 +87,7 @@ class Layout:
         """For the processes of the stack, wherever `seckill up` was called."""
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         ours = {"DJANGO_SETTINGS_MODULE": "seckill.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
-        alone = {"SECKILL_ONE_CORE": "true"}  # one gateway, with one worker: nobody else stays where it does
-        return {**alone, **os.environ, **self.addresses(), **ours}
+        return {**os.environ, **self.addresses(), **ours}
 
 
 def _given(server: str) -> str | None:
