@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.leftovers import pytest_runtest_protocol
 from tests.services import (
     broker,
     django_db_keepdb,
@@ -27,6 +28,7 @@ __all__ = [
     "broker",
     "django_db_keepdb",
     "django_db_modify_db_settings",
+    "pytest_runtest_protocol",
     "pytest_xdist_make_scheduler",
     "redis",
     "services",

@@ -5,10 +5,6 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from tests.leftovers import pytest_runtest_protocol
-
-__all__ = ["pytest_runtest_protocol"]
-
 
 @pytest.fixture(autouse=True)
 def empty_servers(transactional_db: None, redis: Redis) -> None:
@@ -16,6 +12,7 @@ def empty_servers(transactional_db: None, redis: Redis) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nobody_watches_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread would outlive its test, and go on calling a broker that is not there."""
+def nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of gateway and console would outlive their test, and go on calling what is not there any more."""
     monkeypatch.setattr("gateway.watching.Watch._run", lambda self: None)
+    monkeypatch.setattr("seckill.console.watching.Watching._run", lambda self, name, work: None)

@@ -11,9 +11,6 @@ import pytest
 
 from seckill.stack.broker import BrokerProcess
 from tests.conformance.peer import make_broker
-from tests.leftovers import pytest_runtest_protocol
-
-__all__ = ["pytest_runtest_protocol"]
 
 _numbers = itertools.count(1)
 
