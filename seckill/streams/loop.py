@@ -18,7 +18,7 @@ from django.db import close_old_connections
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from seckill.streams import cluster, offsets, switches
+from seckill.streams import client, cluster, offsets, switches
 from seckill.streams.ready import announce
 from seckill.streams.records import Handler, Prefers
 from seckill.streams.working import PASSING, Delivery, Worker
@@ -36,6 +36,8 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
 LATER_EVERY = 5
 """Where one topic goes first, every fifth look is the others' alone: what stands there is worked off, too."""
+FIRST_MS = 50
+"""So long the broker keeps a question for that topic alone, which is empty as a rule; the others' waits meanwhile."""
 SWITCH_S = 1.0
 """So often a consumer looks whether its group is switched off."""
 
@@ -60,6 +62,7 @@ class Loop:
         self._client_id = client_id
         self._claims: dict[TopicPartition, offsets.Claim] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}  # at the claim
         self._pauses: dict[TopicPartition, Pause] = {}
         self._first = handler.first.name if isinstance(handler, Prefers) else ""
         self._looks = 0
@@ -82,7 +85,7 @@ class Loop:
             enable_auto_commit=False,
             auto_offset_reset="none",
             max_poll_records=MOST_RECORDS,
-            fetch_max_wait_ms=POLL_MS,
+            fetch_max_wait_ms=FIRST_MS if self._first else POLL_MS,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 6,
             metadata_max_age_ms=METADATA_MS,
@@ -125,7 +128,6 @@ class Loop:
     def _poll(self) -> Any:
         """Where one topic goes first and there is a backlog in the others, it is looked at before each look at them.
         What is fetched and held still is kept by the client."""
-        self._unpark()
         later = {partition for partition in self._claims if partition.topic != self._first}
         if not self._first or not any(map(self._is_behind, later)):
             self._hold(set())
@@ -133,13 +135,17 @@ class Loop:
             self._looks += 1
             if self._looks % LATER_EVERY:
                 self._hold(later)
-                polled = self._consumer.poll(timeout_ms=0, max_records=MOST_RECORDS)
+                polled = self._look(0.0)
                 if polled:
                     return polled
                 self._hold(set())
             else:
                 self._hold(self._claims.keys() - later)
-        return self._consumer.poll(timeout_ms=self._patience_ms(), max_records=MOST_RECORDS)
+        return self._look(self._patience_ms())
+
+    def _look(self, patience_ms: float) -> Any:
+        client.unpark(self._consumer)
+        return self._consumer.poll(timeout_ms=patience_ms, max_records=MOST_RECORDS)
 
     def _patience_ms(self) -> float:
         """Not longer than until a partition that rests is to be tried again."""
@@ -148,22 +154,15 @@ class Loop:
         first = min((pause.until for pause in self._pauses.values()), default=float("inf"))
         return max(0.0, min(POLL_MS, 1000 * (first - time.monotonic())))
 
-    def _unpark(self) -> None:
-        """kafka-python 3.0.12 keeps what it had fetched of a paused partition, and puts it back only where nothing is
-        in its place; one that is used up counts as something, and the partition would be silent for ever."""
-        fetcher = self._consumer._fetcher
-        if not fetcher._next_partition_records:
-            fetcher._next_partition_records = None
-
     def _hold(self, partitions: set[TopicPartition]) -> None:
         changed, self._held = partitions ^ self._held, partitions
         for partition in changed & self._claims.keys():
             self._go_or_rest(partition)
 
     def _is_behind(self, partition: TopicPartition) -> bool:
-        """As far as the last fetch told; what rests for a fault has nothing to do."""
-        end = self._consumer.highwater(partition)
-        return end is not None and end > self._positions[partition] and not self._rests(partition)
+        """As far as the last fetch told, or the claim; what rests for a fault has nothing to do."""
+        end = self._consumer.highwater(partition) or self._ends[partition]
+        return end > self._positions[partition] and not self._rests(partition)
 
     def _rests(self, partition: TopicPartition) -> bool:
         return self._is_off or self._pauses.get(partition, NOT_PAUSED).until != float("inf")
@@ -209,15 +208,12 @@ class Loop:
         if claim.deaths:
             log.warning("died here before", extra={"place": claim.place, "deaths": claim.deaths})
         self._new.discard(partition)
-        self._claims[partition] = claim
+        self._claims[partition], self._ends[partition] = claim, end
         self._go_to(partition, claim.next_offset)
         self._go_or_rest(partition)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """What comes before each joining, too. The client is told to hold on to it: kafka-python 3.0.12 forgets a
-        joining that it began because a topic has changed, if `poll` runs out of time before the answer; it then has
-        no partitions, sends no heartbeats, and spins."""
-        self._consumer._coordinator.request_rejoin()
+        client.rejoin(self._consumer)
         self._let_go(partitions)
 
     def _let_go(self, partitions: Sequence[TopicPartition]) -> None:
