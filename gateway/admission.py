@@ -8,13 +8,13 @@ is wrong changes nothing. Without Redis nobody is admitted. What a gateway has f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import orjson
 from django.conf import settings
 from redis import Redis
 from redis.exceptions import NoScriptError
@@ -164,9 +164,9 @@ def _script() -> Any:
 def admit(asks: Sequence[Ask], placed: Sequence[tuple[UUID, Place]] = ()) -> list[Admitted]:
     """One round trip for all; each judged in its turn. `placed`: requests that have got their place, to be remembered.
     `RedisError`: nobody knows who was admitted; asked again, each gets the same answer."""
-    requests = _encode([(str(ask.request_id), *ask[1:]) for ask in asks])
-    places = _encode([(str(request_id), str(where)) for request_id, where in placed])
-    arguments: list[str | int] = [
+    requests = orjson.dumps([tuple(ask) for ask in asks])
+    places = orjson.dumps([(request_id, str(where)) for request_id, where in placed])
+    arguments: list[bytes | int] = [
         requests, places, settings.ENVIRONMENT.purchase_deadline_s * 1000, REMEMBER_S, USER_RATE, USER_BURST,
         ADDRESS_RATE, ADDRESS_BURST,
     ]  # fmt: skip
@@ -198,6 +198,3 @@ def _admitted(now_ms: int, answer: str) -> Admitted:
     _, _, admitted_at, deadline, first, *where = known
     found = place(where[0]) if where else None
     return Admitted(Verdict(verdict), now_ms, int(admitted_at), int(deadline), found, first == "1")
-
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode

@@ -26,7 +26,7 @@ class PurchaseRequested(NamedTuple):
 
     def envelope(self) -> Envelope:
         """The event id is the request id: the same request is the same event, however often it is sent."""
-        body = self._asdict() | {"request_id": str(self.request_id)}
+        body = dict(zip(self._fields, (str(self.request_id), *self[1:]), strict=True))
         return Envelope(self.request_id, PURCHASE_REQUESTED, VERSION, body)
 
 

@@ -6,13 +6,13 @@ Counted by the process and forgotten with it; what stands in tables the sweeps s
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from gateway.submissions import turnstile
+from gateway.door import door
+from gateway.submissions import State
 from gateway.watching import watch
 from mqcore.metrics import Family, Histogram, Observed, Sample
 from seckill.metrics import page
@@ -34,6 +34,14 @@ def count(answer: str, seconds: float) -> None:
         PURCHASES.histogram(answer).observe(seconds)
 
 
+def _state() -> list[State]:
+    """Nothing while it cannot be asked."""
+    try:
+        return [door.behind.state()]
+    except TimeoutError:
+        return []
+
+
 def _backlog() -> Iterable[Sample]:
     return [((topic,), float(left)) for topic, left in watch().undecided().items()]
 
@@ -47,15 +55,15 @@ FAMILIES: list[Family] = [
     PURCHASES,
     Observed(
         "seckill_submissions_total", "requests handed to the broker, by what came of it", "counter", ("end",),
-        lambda: [((end,), float(number)) for end, number in turnstile().ends.items()],
+        lambda: [((end,), float(getattr(state, end))) for state in _state() for end in ("acknowledged", "failed")],
     ),
     Observed(
         "seckill_turnstile_waiting", "buyers' threads that wait to be admitted or acknowledged", "gauge", (),
-        lambda: [((), float(turnstile().waiting))],
+        lambda: [((), float(door.waiting))],
     ),
     Observed(
         "seckill_queue_breaker_state", "of this process's breaker before the queue: 0 closed, 1 half-open, 2 open",
-        "gauge", (), lambda: [((), float(turnstile().breaker.state(time.monotonic())))],
+        "gauge", (), lambda: [((), float(state.breaker)) for state in _state()],
     ),
     Observed("seckill_queue_undecided", "requests that inventory has yet to decide, as seen here", "gauge", ("topic",),
              _backlog),

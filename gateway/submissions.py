@@ -1,8 +1,7 @@
 """Shell: into the queue: whoever waits is admitted in rounds, sent on, and answered once the broker has acknowledged.
 
-A thread waits once, for everything. When the outcome of a produce is unknown nobody says "failed": the buyer is asked
-to try again, and his same request is the same event; while one is on its way, the same one joins it. At most three
-quarters of the threads wait here; a stalled broker costs purchases and nothing else.
+When the outcome of a produce is unknown nobody says "failed": the buyer is asked to try again, and his same request is
+the same event; while one is on its way, the same one joins it.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -26,21 +25,25 @@ from gateway import admission
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.events import PurchaseRequested
 from gateway.places import Place
-from gateway.rounds import Entry, Rounds
 from seckill.breaker import Breaker
 from seckill.problems import Problem
 from seckill.streams import faults, traces
 from seckill.streams.slots import MOST_DELIVERY_S, NoLease, NotNow, SlotWriter
 from seckill.topics import PURCHASE_REQUESTS
 
-THREADS = 64
 ACK_S = 3.0
 BREAK_S = 1.0
 MOST_TOLD = 1000
+QUEUED = (Verdict.ADMITTED, Verdict.KNOWN)
+
+Call = TypeVar("Call")
+Answer = TypeVar("Answer")
+Call_co = TypeVar("Call_co", covariant=True)
+Answer_contra = TypeVar("Answer_contra", contravariant=True)
 
 
 class Wanted(NamedTuple):
-    """What one thread brings: a request at the door, and what it is for."""
+    """A request at the door, and what it is for."""
 
     ask: Ask
     sale_id: int
@@ -49,69 +52,104 @@ class Wanted(NamedTuple):
     traceparent: str
 
 
-class Turnstile:
-    """Rounds of admission, and what has been sent and is not acknowledged yet."""
-
-    def __init__(self) -> None:
-        self.breaker = Breaker(most_failures=1, open_s=BREAK_S, try_s=ACK_S)
-        self._rounds: Rounds[Wanted, Admitted] = Rounds("turnstile", self._round)
-        self._room = threading.BoundedSemaphore(THREADS * 3 // 4)
-        self._lock = threading.Lock()
-        self._sent: dict[UUID, list[tuple[Entry[Wanted, Admitted], Admitted]]] = {}
-        self._placed: dict[UUID, Place] = {}  # acknowledged, and Redis is yet to be told
-        self.ends = dict.fromkeys(("acknowledged", "failed"), 0)  # of what was sent
-
-    def pass_through(self, wanted: Wanted) -> Admitted:
-        """Admitted and in the queue, at a known place; or the verdict that says why not."""
-        if not self._room.acquire(blocking=False):
-            raise _unavailable()
-        try:
-            return self._rounds.ask(wanted, ACK_S)
-        except TimeoutError as late:
-            self.breaker.failed(time.monotonic())
-            raise _unknown() from late
-        finally:
-            self._room.release()
+class Waiting(Protocol[Call_co, Answer_contra]):
+    """Somebody who waits. Settled once; what comes later is not heard."""
 
     @property
-    def waiting(self) -> int:
-        """Threads that have not got their answer."""
-        return THREADS * 3 // 4 - self._room._value
+    def ask(self) -> Call_co: ...
 
-    def _round(self, entries: Sequence[Entry[Wanted, Admitted]]) -> None:
+    def settle(self, answer: Answer_contra | BaseException) -> None: ...
+
+
+class Arrived(NamedTuple, Generic[Call, Answer]):
+    """Somebody who waits, what he wants, and what admission has said; from then on by the request's name."""
+
+    waiting: Waiting[Call, Answer]
+    wanted: Wanted
+    admitted: Admitted
+
+
+class State(NamedTuple):
+    """What has come of what was sent, and how the breaker stands."""
+
+    acknowledged: int
+    failed: int
+    breaker: int
+
+
+class Turnstile(Generic[Call, Answer]):
+    """Rounds of admission, and what has been sent and is not acknowledged yet.
+
+    `read` says what a call wants, `answer` what it is told, of who is in the queue once his place is known. What either
+    of them raises is the answer.
+    """
+
+    def __init__(self, read: Callable[[Call], Wanted], answer: Callable[[Wanted, Admitted], Answer]) -> None:
+        self.breaker = Breaker(most_failures=1, open_s=BREAK_S, try_s=ACK_S)
+        self._read, self._answer = read, answer
+        self._lock = threading.Lock()
+        self._sent: dict[UUID, list[Arrived[Call, Answer]]] = {}
+        self._placed: dict[UUID, Place] = {}  # acknowledged, and Redis is yet to be told
+        self._acknowledged_count = self._failed_count = 0  # of what was sent
+
+    def late(self) -> None:
+        """Somebody has waited in vain."""
+        self.breaker.failed(time.monotonic())
+
+    def state(self) -> State:
+        return State(self._acknowledged_count, self._failed_count, self.breaker.state(time.monotonic()).value)
+
+    def round(self, crowd: Sequence[Waiting[Call, Answer]]) -> None:
+        """Each is settled, here or once the broker has answered. What this raises is for those who are not."""
+        callers, read = [], []
+        for waiting in crowd:
+            try:
+                read.append(self._read(waiting.ask))
+                callers.append(waiting)
+            except Exception as fault:
+                waiting.settle(fault)
+        if not callers:
+            return
         with self._lock:
             placed = list(islice(self._placed.items(), MOST_TOLD))
         try:
-            verdicts = admission.admit([entry.ask.ask for entry in entries], placed)
+            verdicts = admission.admit([wanted.ask for wanted in read], placed)
         except RedisError as fault:
             raise Problem(503, "admission-unavailable", "Nobody can be admitted just now.", retry_after_s=1) from fault
         with self._lock:
             for request_id, _ in placed:
                 del self._placed[request_id]
-        for entry, admitted in zip(entries, verdicts, strict=True):
-            if admitted.verdict in (Verdict.ADMITTED, Verdict.KNOWN) and admitted.place is None:
-                self._send(entry, admitted)
+        for arrived in map(Arrived, callers, read, verdicts):
+            if arrived.admitted.verdict in QUEUED and arrived.admitted.place is None:
+                self._send(arrived)
             else:
-                entry.settle(admitted)
+                self._settle(arrived, arrived.admitted)
 
-    def _send(self, entry: Entry[Wanted, Admitted], admitted: Admitted) -> None:
-        wanted, request_id = entry.ask, entry.ask.ask.request_id
+    def _settle(self, arrived: Arrived[Call, Answer], admitted: Admitted) -> None:
+        try:
+            arrived.waiting.settle(self._answer(arrived.wanted, admitted))
+        except Exception as fault:
+            arrived.waiting.settle(fault)
+
+    def _send(self, arrived: Arrived[Call, Answer]) -> None:
+        wanted, admitted = arrived.wanted, arrived.admitted
+        request_id = wanted.ask.request_id
         with self._lock:
             place = self._placed.get(request_id)
             if place is None:
                 same = self._sent.setdefault(request_id, [])
-                same.append((entry, admitted))
+                same.append(arrived)
                 if len(same) > 1:
                     return
         if place is not None:
-            entry.settle(admitted._replace(place=place))
+            self._settle(arrived, admitted._replace(place=place))
             return
         requested = PurchaseRequested(
             request_id, wanted.ask.user_id, wanted.sale_id, wanted.sku, wanted.quantity, admitted.admitted_at_ms,
             admitted.deadline_ms,
         )  # fmt: skip
         if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
-            self._refuse(request_id, _unknown())  # and no failure: who comes back must not keep the breaker open
+            self._refuse(request_id, unknown())  # and no failure: who comes back must not keep the breaker open
             return
         try:
             faults.point("gateway.before_produce")
@@ -122,7 +160,7 @@ class Turnstile:
             )
         except NoLease as stalled:  # nobody moves anything: broker or database do not answer
             is_new = admitted.verdict is Verdict.ADMITTED  # of a known one something may be under way
-            self._refuse(request_id, _unavailable(stalled) if is_new else _unknown(stalled))
+            self._refuse(request_id, unavailable(stalled) if is_new else unknown(stalled))
         except NotNow as moving:
             self._refuse(request_id, _moving(moving))
         except KafkaError as fault:
@@ -141,24 +179,24 @@ class Turnstile:
         with self._lock:
             waiting = self._sent.pop(request_id)
             self._placed[request_id] = place
-            self.ends["acknowledged"] += 1
-        for entry, admitted in waiting:
-            entry.settle(admitted._replace(place=place))
+            self._acknowledged_count += 1
+        for arrived in waiting:
+            self._settle(arrived, arrived.admitted._replace(place=place))
 
     def _failed(self, request_id: UUID, fault: Exception) -> None:
         with self._lock:
-            self.ends["failed"] += 1
+            self._failed_count += 1
         self.breaker.failed(time.monotonic())
-        self._refuse(request_id, _unknown(fault))
+        self._refuse(request_id, unknown(fault))
 
     def _refuse(self, request_id: UUID, why: Exception) -> None:
         with self._lock:
             waiting = self._sent.pop(request_id)
-        for entry, _ in waiting:
-            entry.settle(why)
+        for arrived in waiting:
+            arrived.waiting.settle(why)
 
 
-def _unavailable(cause: NotNow | None = None) -> Problem:
+def unavailable(cause: NotNow | None = None) -> Problem:
     problem = Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
     problem.__cause__ = cause
     return problem
@@ -170,7 +208,7 @@ def _moving(cause: NotNow) -> Problem:
     return problem
 
 
-def _unknown(cause: Exception | None = None) -> Problem:
+def unknown(cause: Exception | None = None) -> Problem:
     detail = "It is not known whether your request was queued. Send it again, under the same key."
     problem = Problem(503, "queue-unknown", detail, retry_after_s=1)
     problem.__cause__ = cause
@@ -178,11 +216,6 @@ def _unknown(cause: Exception | None = None) -> Problem:
 
 
 _making = threading.Lock()
-
-
-@lru_cache(maxsize=1)
-def turnstile() -> Turnstile:
-    return Turnstile()
 
 
 @lru_cache(maxsize=1)
@@ -217,6 +250,11 @@ def writer() -> SlotWriter:
     """The only one that writes purchase.requests: a user's slot says where to."""
     with _making:
         return _make_writer()
+
+
+def has_begun() -> bool:
+    """Is there a producer?"""
+    return _make_producer.cache_info().currsize > 0
 
 
 def queue_of(user_id: str) -> str:

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from gateway import admission, buying, following, places, sales, submissions
-from gateway.addresses import client_address
-from gateway.backlog import Estimate
-from gateway.events import MOST_UNITS
+from gateway import admission, answers, buying, desk, following, places, sales
+from gateway.desk import Call
+from gateway.door import door
 from seckill import tokens
 from seckill.problems import Problem, answers_problems
 from seckill.tokens import user_of
 
 USER_NAME = re.compile(r"[A-Za-z0-9._@+-]{1,100}")
-KEY = re.compile(r"[\x21-\x7e]{1,64}")
 MOST_BODY = 4096
-MOST_TICKET = 400
-POLL_MS, LONGEST_POLL_MS, SETTLED_POLL_MS = 500, 5_000, 10_000
 PRIVATE = {"Cache-Control": "no-store"}
 
 
@@ -35,7 +29,7 @@ PRIVATE = {"Cache-Control": "no-store"}
 @answers_problems
 def sessions(request: HttpRequest) -> HttpResponse:
     """Demo sign-in: whoever names himself is he."""
-    user = _body(request).get("user")
+    user = desk.body(_content(request)).get("user")
     if not isinstance(user, str) or not USER_NAME.fullmatch(user):
         raise Problem(400, "bad-user", "`user` is 1 to 100 of letters, digits and . _ @ + -")
     return _answer({"user": user, "token": tokens.issue(user)}, status=201, headers=PRIVATE)
@@ -71,33 +65,15 @@ def ticket(request: HttpRequest, sale_id: int) -> HttpResponse:
 @answers_problems
 def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
     """202 once the broker has the request; the same key gets the same answer."""
-    user_id = user_of(request)
-    key = str(request.META.get("HTTP_IDEMPOTENCY_KEY", ""))
-    if not KEY.fullmatch(key):
-        raise Problem(400, "bad-idempotency-key", "Send an Idempotency-Key of 1 to 64 printable characters.")
-    view = sales.find(sale_id)
-    quantity = _body(request).get("quantity", 1)
-    if type(quantity) is not int or not 0 < quantity <= MOST_UNITS:
-        raise Problem(400, "bad-quantity", "`quantity` is a whole number from 1 on.")
-    ticket = str(request.META.get("HTTP_PURCHASE_TICKET", ""))[:MOST_TICKET]
-    trace = request.META.get("HTTP_TRACEPARENT")
-    accepted = buying.buy(view, buying.Call(user_id, key, quantity, ticket, client_address(request.META), trace))
-    status_url = f"/api/v1/purchases/{accepted.request_id}"
-    place, estimate = accepted.place, accepted.estimate
-    return _answer(
-        {
-            "request_id": str(accepted.request_id),
-            "status_url": f"{status_url}?place={accepted.signed_place}",
-            "events_url": f"{settings.ENVIRONMENT.live_url}{status_url}/events?place={accepted.signed_place}",
-            "deadline_ms": accepted.deadline_ms,
-            "topic": place.topic,
-            "partition": place.partition,
-            "offset": place.offset,
-            "position_estimate": None if estimate is None else estimate.ahead,
-            "eta_ms": None if estimate is None else estimate.wait_ms,
-        },
-        status=202,
-        headers=PRIVATE | _poll_after(estimate),
+    headers = request.META
+    call = Call(
+        sale_id, "", headers.get("HTTP_AUTHORIZATION", ""), headers.get("HTTP_IDEMPOTENCY_KEY", ""),
+        headers.get("HTTP_PURCHASE_TICKET", ""), headers.get("REMOTE_ADDR", ""),
+        headers.get("HTTP_X_FORWARDED_FOR", ""), headers.get("HTTP_TRACEPARENT"), _content(request),
+    )  # fmt: skip
+    accepted = buying.buy(call)
+    return HttpResponse(
+        accepted.content, content_type="application/json", status=202, headers=_private(accepted.poll_after_ms)
     )
 
 
@@ -110,8 +86,9 @@ def purchase(request: HttpRequest, request_id: UUID) -> HttpResponse:
     if followed is None or followed.user_id != user_id:
         raise Problem(404, "no-such-purchase", "You have no such request.")
     estimate = followed.estimate
-    after = _poll_after(estimate, is_settled=followed.shown is not None and followed.shown.is_final)
-    return _answer(followed.body(estimate), headers=PRIVATE | after)
+    is_settled = followed.shown is not None and followed.shown.is_final
+    after_ms = answers.poll_after_ms(estimate, is_settled=is_settled)
+    return _answer(followed.body(estimate), headers=_private(after_ms))
 
 
 @require_GET
@@ -121,7 +98,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     for name, check in (
         ("database", _ask_database),
         ("redis", admission.redis().ping),
-        ("broker", submissions.producer),
+        ("broker", door.behind.check),
     ):
         try:
             check()
@@ -152,23 +129,15 @@ def _tagged(request: HttpRequest, tag: str, content: dict[str, Any]) -> HttpResp
     return _answer(content | {"now_ms": sales.now_ms()}, headers=headers)
 
 
-def _body(request: HttpRequest) -> dict[str, Any]:
+def _content(request: HttpRequest) -> bytes:
+    """What is sent along, as it came."""
     if "HTTP_TRANSFER_ENCODING" in request.META:  # WSGI shows such a body as an empty one, and empty has a meaning
         raise Problem(411, "length-required", "Say how long the body is, in Content-Length.")
     length = str(request.META.get("CONTENT_LENGTH") or "0")
     if length.isdigit() and int(length) > MOST_BODY:
         raise Problem(413, "body-too-large", f"A body has at most {MOST_BODY} bytes.")
-    try:
-        body = json.loads(request.body or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise Problem(400, "bad-json", "The body is no JSON.") from error
-    if not isinstance(body, dict):
-        raise Problem(400, "bad-json", "The body is no JSON object.")
-    return body
+    return request.body
 
 
-def _poll_after(estimate: Estimate | None, *, is_settled: bool = False) -> dict[str, str]:
-    """Sooner the nearer his turn is, and spread, so that a crowd does not come back all at once."""
-    wait_ms = POLL_MS if estimate is None or estimate.wait_ms is None else estimate.wait_ms // 3
-    wait_ms = SETTLED_POLL_MS if is_settled else min(max(POLL_MS, wait_ms), LONGEST_POLL_MS)
-    return {"X-Poll-After-Ms": str(int(wait_ms * random.uniform(0.75, 1.25)))}
+def _private(poll_after_ms: int) -> dict[str, str]:
+    return PRIVATE | {"X-Poll-After-Ms": str(poll_after_ms)}

@@ -30,7 +30,11 @@ def read(token: str) -> str | None:
 
 
 def user_of(request: HttpRequest) -> str:
-    kind, _, token = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")
+    return bearer(str(request.META.get("HTTP_AUTHORIZATION", "")))
+
+
+def bearer(authorization: str) -> str:
+    kind, _, token = authorization.partition(" ")
     user_id = read(token.strip()) if kind.lower() == "bearer" else None
     if user_id is None:
         raise Problem(401, "not-signed-in", "Send the token of POST /api/v1/sessions as a bearer token.")

@@ -9,8 +9,11 @@ os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 
 application = get_wsgi_application()
 
-from gateway.starting import check  # noqa: E402  # needs what has just been set up
+from gateway.door import door  # noqa: E402  # needs what has just been set up
+from gateway.hatch import hire  # noqa: E402
+from gateway.starting import check  # noqa: E402
 from seckill.garbage import settle_down  # noqa: E402
 
 check()
+door.behind = hire()
 settle_down()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -11,12 +12,11 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from gateway import buying, sales
-from gateway.addresses import client_address
-from gateway.buying import Call
+from gateway.desk import MOST_TICKET, Call
 from gateway.events import MOST_UNITS
 from gateway.pages import attempts
 from gateway.sales import Availability
-from gateway.views import MOST_TICKET, USER_NAME
+from gateway.views import USER_NAME
 from inventory.events import SaleView
 from seckill.pages import for_buyers, forget, page, remember, visitor, within
 from seckill.problems import Problem
@@ -50,10 +50,12 @@ def buy(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
     view = sales.find(sale_id)
     number, quantity = _number(request, "attempt", attempts.MOST), _number(request, "quantity", MOST_UNITS)
     ticket = request.POST.get("ticket", "")[:MOST_TICKET]
+    call = Call(
+        sale_id, user_id, "", attempts.key(number), ticket, request.META.get("REMOTE_ADDR", ""),
+        request.META.get("HTTP_X_FORWARDED_FOR", ""), None, json.dumps({"quantity": quantity}).encode(),
+    )  # fmt: skip
     try:
-        accepted = buying.buy(
-            view, Call(user_id, attempts.key(number), quantity, ticket, client_address(request.META), None)
-        )
+        accepted = buying.buy(call)
     except Problem as problem:
         return _show(request, view, [], problem)
     more = urlencode({"place": accepted.signed_place, "sale": str(sale_id)})

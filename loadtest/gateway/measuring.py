@@ -21,7 +21,7 @@ from seckill.stack.services import Layout, Ports
 
 GATEWAY, BARE = "gateway", "bare view"
 APPLICATIONS = {GATEWAY: "seckill.wsgi:application", BARE: "loadtest.gateway.bare:application"}
-THREADS = 64
+THREADS = 128
 START_S = 60.0
 MOST_A_SECOND = 12_000
 """Requests prepared for each second: more than any of the two answers."""

@@ -17,7 +17,7 @@ from django.http import JsonResponse
 
 from gateway import admission, identity, places, tickets
 from gateway.admission import Ask
-from gateway.buying import REFUSALS
+from gateway.desk import REFUSALS
 from gateway.events import PurchaseRequested
 from gateway.places import Place, Standing
 from seckill import tokens

@@ -135,12 +135,17 @@ class SlotWriter:
         if self._thread is not None:
             self._thread.join(5)
 
-    def _enter(self) -> Known:
+    def begin(self) -> None:
+        """Not only with the first record."""
         with self._lock:
             if self._thread is None:
                 self._begin()
-        if not self._begun.wait(FIRST_S):
-            raise NoLease("no lease yet")
+
+    def _enter(self) -> Known:
+        if not self._begun.is_set():
+            self.begin()
+            if not self._begun.wait(FIRST_S):
+                raise NoLease("no lease yet")
         with self._lock:
             known = self._known
             assert known is not None

@@ -6,16 +6,19 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.future import Future
 
+from gateway import door as doors
 from gateway import submissions
 from gateway.admission import Admitted, Ask, Verdict
-from gateway.submissions import THREADS, Turnstile, Wanted
+from gateway.desk import Desk
+from gateway.door import THREADS, Door, Here
+from gateway.submissions import Turnstile, Wanted
 from seckill.problems import Problem
 from seckill.streams.slots import NoLease, NotNow
 from seckill.topics import PURCHASE_REQUESTS
@@ -63,14 +66,26 @@ def wanted(request_id: UUID | None = None, **different: Any) -> Wanted:
     return Wanted(ask._replace(ticket_expires_at_ms=FOREVER, **different), 1, "phone", 1, "00-trace")
 
 
-def passing(turnstile: Turnstile, each: Wanted) -> Callable[[], Admitted]:
-    return lambda: turnstile.pass_through(each)
+class Gate:
+    """A door with a turnstile behind it; what somebody wants has been read, and he is told the bare verdict."""
+
+    def __init__(self) -> None:
+        self.turnstile: Turnstile[Wanted, Admitted] = Turnstile(lambda each: each, lambda _, admitted: admitted)
+        self.door = Door(Here(cast(Desk, SimpleNamespace(turnstile=self.turnstile))))
+        self.breaker = self.turnstile.breaker
+
+    def pass_through(self, each: Wanted) -> Admitted:
+        return self.door.pass_through(each)  # type: ignore[arg-type, return-value]  # as the two above have it
+
+
+def passing(gate: Gate, each: Wanted) -> Callable[[], Admitted]:
+    return lambda: gate.pass_through(each)
 
 
 def test_everybody_is_told_his_own_place(producer: Producer) -> None:
-    turnstile = Turnstile()
+    gate = Gate()
     crowd = [wanted() for _ in range(40)]
-    answers = together([passing(turnstile, each) for each in crowd])
+    answers = together([passing(gate, each) for each in crowd])
     for each, answer in zip(crowd, answers, strict=True):
         assert isinstance(answer, Admitted) and answer.place is not None
         record = producer.sent[answer.place.offset]
@@ -80,9 +95,9 @@ def test_everybody_is_told_his_own_place(producer: Producer) -> None:
 
 
 def test_equal_calls_at_once_are_one_record_and_a_later_one_none(producer: Producer) -> None:
-    turnstile, request_id = Turnstile(), uuid4()
-    answers = together([passing(turnstile, wanted(request_id)) for _ in range(20)])
-    answers.append(turnstile.pass_through(wanted(request_id)))
+    gate, request_id = Gate(), uuid4()
+    answers = together([passing(gate, wanted(request_id)) for _ in range(20)])
+    answers.append(gate.pass_through(wanted(request_id)))
     assert len(producer.sent) == 1
     assert {answer.place for answer in answers if isinstance(answer, Admitted)} == {(PURCHASE_REQUESTS.name, 0, 0)}
     assert len(answers) == 21 and not any(isinstance(answer, BaseException) for answer in answers)
@@ -90,27 +105,27 @@ def test_equal_calls_at_once_are_one_record_and_a_later_one_none(producer: Produ
 
 def test_without_joining_equal_calls_would_be_many_records(producer: Producer) -> None:
     """The negative control: other requests, each a record."""
-    turnstile = Turnstile()
-    together([passing(turnstile, wanted()) for _ in range(20)])
+    gate = Gate()
+    together([passing(gate, wanted()) for _ in range(20)])
     assert len(producer.sent) == 20
 
 
 def test_who_is_refused_is_not_sent(producer: Producer) -> None:
-    assert Turnstile().pass_through(wanted(full="sold_out")).verdict is Verdict.SOLD_OUT
+    assert Gate().pass_through(wanted(full="sold_out")).verdict is Verdict.SOLD_OUT
     assert producer.sent == []
 
 
 def test_while_the_broker_stalls_three_quarters_of_the_threads_wait_and_the_others_go_away_at_once(
     producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submissions, "ACK_S", 20.0)
+    monkeypatch.setattr(doors, "ACK_S", 20.0)
     producer.is_stalled = True
-    turnstile = Turnstile()
+    gate = Gate()
     answers: list[object] = []
 
     def one() -> None:
         try:
-            answers.append(turnstile.pass_through(wanted()))
+            answers.append(gate.pass_through(wanted()))
         except Problem as problem:
             answers.append(problem.kind)
 
@@ -129,74 +144,74 @@ def test_while_the_broker_stalls_three_quarters_of_the_threads_wait_and_the_othe
 
 def test_an_unknown_outcome_is_never_called_a_failure_and_the_retry_is_the_same_event(producer: Producer) -> None:
     producer.fault = KafkaTimeoutError("nobody answers")
-    turnstile, again = Turnstile(), wanted()
+    gate, again = Gate(), wanted()
     with pytest.raises(Problem) as told:
-        turnstile.pass_through(again)
+        gate.pass_through(again)
     assert (told.value.status, told.value.kind, told.value.retry_after_s) == (503, "queue-unknown", 1)
     producer.fault = None
-    assert turnstile.pass_through(again).verdict is Verdict.KNOWN
+    assert gate.pass_through(again).verdict is Verdict.KNOWN
     assert len(producer.sent) == 1
 
 
 def test_those_who_come_back_while_the_breaker_is_open_do_not_keep_it_open(producer: Producer) -> None:
     producer.fault = KafkaConnectionError("gone")
-    turnstile, known = Turnstile(), wanted()
+    gate, known = Gate(), wanted()
     with pytest.raises(Problem):
-        turnstile.pass_through(known)
-    turnstile.breaker.failed(-1000.0)  # its rest is long over
+        gate.pass_through(known)
+    gate.breaker.failed(-1000.0)  # its rest is long over
     back = known._replace(ask=known.ask._replace(full=Verdict.NO_QUEUE.value))
     with pytest.raises(Problem) as told:
-        turnstile.pass_through(back)
+        gate.pass_through(back)
     assert told.value.kind == "queue-unknown"
-    assert turnstile.breaker.may_try(0.0), "somebody has to try"
+    assert gate.breaker.may_try(0.0), "somebody has to try"
 
 
 def test_a_failure_opens_the_breaker_and_an_acknowledgement_closes_it(producer: Producer) -> None:
     producer.fault = KafkaConnectionError("gone")
-    turnstile = Turnstile()
+    gate = Gate()
     with pytest.raises(Problem):
-        turnstile.pass_through(wanted())
-    assert not turnstile.breaker.may_try(0.0)
+        gate.pass_through(wanted())
+    assert not gate.breaker.may_try(0.0)
     producer.fault = None
-    turnstile.pass_through(wanted())
-    assert turnstile.breaker.may_try(0.0)
+    gate.pass_through(wanted())
+    assert gate.breaker.may_try(0.0)
 
 
 def test_while_the_breaker_is_open_a_known_request_without_a_place_is_not_sent(producer: Producer) -> None:
     producer.fault = KafkaConnectionError("gone")
-    turnstile, again = Turnstile(), wanted()
+    gate, again = Gate(), wanted()
     with pytest.raises(Problem):
-        turnstile.pass_through(again)
+        gate.pass_through(again)
     producer.fault = None
     with pytest.raises(Problem, match="not known"):
-        turnstile.pass_through(again._replace(ask=again.ask._replace(full=Verdict.NO_QUEUE.value)))
+        gate.pass_through(again._replace(ask=again.ask._replace(full=Verdict.NO_QUEUE.value)))
     assert producer.sent == []
 
 
 def test_a_lease_that_has_run_out_is_told_as_a_queue_that_takes_nothing(producer: Producer) -> None:
     """The database or broker stalls: nothing is being moved, and nobody is told so."""
     producer.fault = NoLease("the lease has ended")
-    turnstile, asked = Turnstile(), wanted()
+    gate, asked = Gate(), wanted()
     for kind in ("queue-unavailable", "queue-unknown"):  # of one that was here before, something may be under way
         with pytest.raises(Problem) as refused:
-            turnstile.pass_through(asked)
+            gate.pass_through(asked)
         assert (refused.value.status, refused.value.kind) == (503, kind)
 
 
 def test_a_buyer_whose_slot_is_being_moved_is_asked_back_and_nobody_else_is_kept_out(producer: Producer) -> None:
-    turnstile = Turnstile()
+    gate = Gate()
     producer.fault = NotNow("slot 7 is being moved")
     with pytest.raises(Problem) as refused:
-        turnstile.pass_through(wanted())
+        gate.pass_through(wanted())
     assert (refused.value.status, refused.value.kind) == (503, "queue-moving")
     producer.fault = None
-    assert turnstile.pass_through(wanted()).place is not None
+    assert gate.pass_through(wanted()).place is not None
 
 
 def test_a_fault_of_our_own_is_told_and_does_not_stay_in_the_way_of_the_retry(producer: Producer) -> None:
-    turnstile, mine = Turnstile(), wanted()
+    gate, mine = Gate(), wanted()
     producer.fault = ValueError("no such partition")
     with pytest.raises(ValueError, match="no such partition"):
-        turnstile.pass_through(mine)
+        gate.pass_through(mine)
     producer.fault = None
-    assert turnstile.pass_through(mine).place is not None
+    assert gate.pass_through(mine).place is not None

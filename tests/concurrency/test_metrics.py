@@ -12,8 +12,9 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from gateway import buying, submissions
+from gateway import buying
 from gateway import metrics as of_gateway
+from gateway.door import Here
 from inventory import metrics as of_inventory
 from inventory.models import Sale, Stock
 from mqcore.metrics import Family, Histogram
@@ -65,13 +66,12 @@ def test_a_gateway_counts_purchases_by_what_it_has_answered(client: Client, monk
     def refuse(*_: object) -> None:
         raise Problem(409, "sold-out", "The last unit has been sold.")
 
-    monkeypatch.setattr(buying, "_buy", refuse)
+    monkeypatch.setattr(Here, "ask", refuse)
     monkeypatch.setattr(of_gateway, "PURCHASES", new := histogram())
     monkeypatch.setattr(of_gateway, "FAMILIES", [new, *of_gateway.FAMILIES[1:]])
     for _ in range(3):
         with pytest.raises(Problem):
-            buying.buy(None, None)  # type: ignore[arg-type]  # neither is looked at
-    submissions.turnstile().breaker.succeeded()
+            buying.buy(None)  # type: ignore[arg-type]  # it is not looked at
     lines = client.get("/metrics").content.decode().splitlines()
     assert 'seckill_purchase_seconds_count{answer="sold-out"} 3' in lines
     assert "seckill_queue_breaker_state 0" in lines

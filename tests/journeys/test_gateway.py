@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email.message import Message
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -354,3 +355,39 @@ def of_user(stack: Stack, topic: str, user: str) -> set[str]:
     return {
         value.decode().split("-")[1] for record in records for name, value in record.headers if name == "traceparent"
     }
+
+
+# ── its clerk ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_clerk_that_is_killed_takes_his_gateway_along_and_the_retry_is_the_same_purchase(stack: Stack) -> None:
+    sale, ann = stack.create_sale(5), Buyer(stack, "ann-and-the-clerk")
+    accepted = ann.buy(sale, key="once")[1]
+    clerk = clerk_of(stack.pid_of("gateway"))
+    os.kill(clerk, signal.SIGKILL)
+    stack.wait_until(
+        lambda: is_ready(stack) and clerk_of(stack.pid_of("gateway")) not in (0, clerk), "both to be back", STOPPED_S
+    )
+    status, again = ann.buy(sale, key="once")
+    assert (status, again["request_id"]) == (202, accepted["request_id"])
+    ann.wait_for(again["request_id"], "AWAITING_PAYMENT")
+    assert units(stack, sale) == (4, 1, 0), "it may stand in the queue twice, and is decided once"
+
+
+def is_ready(stack: Stack) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{stack.ports['gateway']}/readyz", timeout=15) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def clerk_of(pid: int) -> int:
+    """Below the server's own process and its worker."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            if b"gateway.clerk" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+            if below := clerk_of(child):
+                return below
+    return 0
