@@ -54,24 +54,24 @@ class Here:
 class Door:
     def __init__(self, behind: Behind) -> None:
         self.behind = behind
-        self._room = threading.BoundedSemaphore(ROOM)
+        self.waiting = 0
+        """Threads that have not got their answer."""
+        self._counting = threading.Lock()
 
     def pass_through(self, call: Call) -> Accepted:
         """In the queue, once the broker has it; the `Problem` says why not."""
-        if not self._room.acquire(blocking=False):
-            raise unavailable()
+        with self._counting:
+            if self.waiting == ROOM:
+                raise unavailable()
+            self.waiting += 1
         try:
             return self.behind.ask(call, ACK_S)
         except TimeoutError as late:
             self.behind.late()
             raise unknown() from late
         finally:
-            self._room.release()
-
-    @property
-    def waiting(self) -> int:
-        """Threads that have not got their answer."""
-        return ROOM - self._room._value
+            with self._counting:
+                self.waiting -= 1
 
 
 door = Door(Here(Desk()))

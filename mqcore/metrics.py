@@ -56,7 +56,7 @@ class Histogram(Family):
         self._histograms: dict[tuple[str, ...], HistogramCell] = {}
 
     def histogram(self, *values: str) -> HistogramCell:
-        return self._histograms.setdefault(values, HistogramCell(self._bounds))
+        return self._histograms.get(values) or self._histograms.setdefault(values, HistogramCell(self._bounds))
 
     def lines(self) -> Iterator[str]:
         for values, cell in self._histograms.items():

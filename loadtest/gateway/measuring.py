@@ -22,6 +22,8 @@ from seckill.stack.services import Layout, Ports
 GATEWAY, BARE = "gateway", "bare view"
 APPLICATIONS = {GATEWAY: "seckill.wsgi:application", BARE: "loadtest.gateway.bare:application"}
 THREADS = 128
+ROOM = THREADS * 3 // 4
+"""So many may wait in the gateway at once."""
 START_S = 60.0
 MOST_A_SECOND = 12_000
 """Requests prepared for each second: more than any of the two answers."""
@@ -36,6 +38,7 @@ class Run:
     """One load on one view."""
 
     view: str
+    connections: int
     accepted_s: float
     share_accepted: float
     latencies_ms: dict[str, float]
@@ -137,7 +140,7 @@ class World:
         cores = {name: used[name] / shots["seconds"] for name in (view, "broker", "redis")}
         cores["load"] = shots["cpu_s"] / shots["seconds"]
         return Run(
-            view, accepted / shots["seconds"], accepted / max(1, total), shots["latencies_ms"],
+            view, connections, accepted / shots["seconds"], accepted / max(1, total), shots["latencies_ms"],
             used[view] / max(1, total) * 1e6, cores,
         )  # fmt: skip
 

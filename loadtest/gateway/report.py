@@ -56,6 +56,8 @@ def markdown(runs: Sequence[Run], steps: Mapping[str, float], about: Mapping[str
     lines += [
         f"| accepted (answered) a second | {_middle(run.accepted_s for run in ours)} |"
         f" {_middle(run.accepted_s for run in theirs)} | {spread(ratios(runs))} | ≥ {GOAL} {verdict} |",
+        f"| connections | {_middle(run.connections for run in ours)} |"
+        f" {_middle(run.connections for run in theirs)} | | |",
         f"| CPU of the server for a request, µs | {_middle(run.cpu_us for run in ours)} |"
         f" {_middle(run.cpu_us for run in theirs)} | {spread(cpu_ratios(runs))} | |",
         f"| share that was accepted | {min(run.share_accepted for run in ours):.3f} |"
@@ -73,8 +75,8 @@ def markdown(runs: Sequence[Run], steps: Mapping[str, float], about: Mapping[str
         ),
         "",
         "## What each step costs", "",
-        "CPU of one core, each step called by itself on one thread. The gateway's line above is more than their sum:"
-        " the rest is threads that are woken, and those that talk to Redis and the broker.", "",
+        "CPU of one core, each step called by itself on one thread. The gateway's line above, its clerk's included, is"
+        " more than their sum: the rest is threads that are woken, what passes the hatch, and the producer.", "",
         "| step | µs |", "|---|--:|",
         *(f"| {name} | {cost:.1f} |" for name, cost in steps.items()),
         f"| Django, Granian and the bare view | {median(run.cpu_us for run in theirs):.1f} |", "",

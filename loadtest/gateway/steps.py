@@ -6,19 +6,19 @@ threads that talk to Redis and the broker.
 
 from __future__ import annotations
 
-import json
+import marshal
 import time
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.http import JsonResponse
 
-from gateway import admission, identity, places, tickets
+from gateway import admission, answers, desk, identity, places, tickets
 from gateway.admission import Ask
-from gateway.desk import REFUSALS
+from gateway.desk import Call
 from gateway.events import PurchaseRequested
+from gateway.hatch import packed
 from gateway.places import Place, Standing
 from seckill import tokens
 from seckill.streams import traces
@@ -32,16 +32,12 @@ FOREVER = 10**15
 
 def measure(producer: Any, topic: str) -> dict[str, float]:
     """Step → microseconds. The Redis that the settings name is asked; the records go to the given topic."""
-    assert REFUSALS  # what is measured is the module that the gateway runs
     token, (ticket, _) = tokens.issue("buyer-1"), tickets.issue("buyer-1", 1, FOREVER)
     request_id = uuid4()
     requested = PurchaseRequested(request_id, "buyer-1", 1, "phone", 1, 1_795_000_000_000, 1_795_000_600_000)
     standing = Standing("buyer-1", PLACE, 1_795_000_600_000)
     value = requested.envelope().encode()
-    answer = {
-        "request_id": str(request_id), "status_url": "/api/v1/purchases/" + ticket, "events_url": ticket,
-        "deadline_ms": 1, "partition": 1, "offset": 1, "position_estimate": 1, "eta_ms": 1,
-    }  # fmt: skip
+    signed, call = places.sealed(request_id, standing), Call(1, "", token, "first", ticket, "", "", None, b"{}")
     return {
         "token": _each(lambda: tokens.read(token)),
         "ticket": _each(lambda: tickets.read(ticket, "buyer-1", 1)),
@@ -52,8 +48,9 @@ def measure(producer: Any, topic: str) -> dict[str, float]:
         "envelope": _each(lambda: requested.envelope().encode()),
         "produce, without waiting": _each(lambda: producer.send(topic, key=b"buyer-1", value=value)),
         "signed place": _each(lambda: places.sealed(request_id, standing)),
-        "JSON in": _each(lambda: json.loads(b'{"quantity":1}')),
-        "JSON out": _each(lambda: JsonResponse(answer, status=202)),
+        "JSON in": _each(lambda: desk.body(b'{"quantity":1}')),
+        "JSON out": _each(lambda: answers.accepted(request_id, PLACE, 1, None, signed)),
+        "through the hatch, both ways": _each(lambda: marshal.loads(packed((7, *call))[4:])) * 2,
     }
 
 
