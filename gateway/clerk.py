@@ -112,10 +112,10 @@ class Clerk:
                 return  # nobody is there any more to hear it
 
     def _reach_broker(self) -> None:
-        """Before the first buyer comes: a producer and its lease."""
+        """Before the first buyer comes."""
         while not self._has_reached_broker:
             try:
-                submissions.writer().begin()
+                submissions.producer()
                 self._has_reached_broker = True
             except Exception as fault:
                 log.warning("the broker is not there yet", extra={"reason": f"{type(fault).__name__}: {fault}"})

@@ -1,7 +1,7 @@
 """Shell: where the threads of this process wait to be let into the queue, however it is done behind.
 
 At most three quarters of them wait here, each with a deadline: a broker that stalls costs purchases and nothing else.
-Behind the door there is a desk on a thread of this process, or (`hire`) a clerk in a process of his own.
+Behind the door there is a desk on a thread of this process, or a clerk in a process of his own (gateway/hatch.py).
 """
 
 from __future__ import annotations

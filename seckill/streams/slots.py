@@ -135,15 +135,11 @@ class SlotWriter:
         if self._thread is not None:
             self._thread.join(5)
 
-    def begin(self) -> None:
-        """Not only with the first record."""
-        with self._lock:
-            if self._thread is None:
-                self._begin()
-
     def _enter(self) -> Known:
         if not self._begun.is_set():
-            self.begin()
+            with self._lock:
+                if self._thread is None:
+                    self._begin()
             if not self._begun.wait(FIRST_S):
                 raise NoLease("no lease yet")
         with self._lock:
