@@ -22,6 +22,9 @@ import sys  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
+from contextlib import suppress  # noqa: E402
+
+from kafka.errors import KafkaError  # noqa: E402
 
 from gateway import sales, submissions  # noqa: E402
 from gateway.desk import Accepted, Call, Desk  # noqa: E402
@@ -79,8 +82,9 @@ class Clerk:
             if slips:
                 self._is_asked.set()
                 self._round(slips)
-        if submissions.has_begun():
-            submissions.producer().flush(FLUSH_S)
+        if self._has_reached_broker:
+            with suppress(KafkaError):  # what is not acknowledged by now the buyers ask again
+                submissions.producer().flush(FLUSH_S)
 
     def _round(self, slips: Sequence[Slip]) -> None:
         try:

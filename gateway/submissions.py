@@ -252,11 +252,6 @@ def writer() -> SlotWriter:
         return _make_writer()
 
 
-def has_begun() -> bool:
-    """Is there a producer?"""
-    return _make_producer.cache_info().currsize > 0
-
-
 def queue_of(user_id: str) -> str:
     """The topic in which this user would wait; nobody is asked for that."""
     if not _make_writer.cache_info().currsize:

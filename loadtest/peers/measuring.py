@@ -109,7 +109,7 @@ class Front:
     def _start_http(self) -> None:
         self._http = self._stage.spawn(
             "peer", "granian", "--interface", "wsgi", "--host", "127.0.0.1",
-            "--port", str(self._stage.layout.ports.gateway), "--workers", "1", "--blocking-threads", "64",
+            "--port", str(self._stage.layout.ports.gateway), "--workers", "1", "--blocking-threads", "128",
             "--log-level", "info", "seckill.wsgi:application", environment=self._environment,
         )  # fmt: skip
 
