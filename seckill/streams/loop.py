@@ -40,6 +40,8 @@ FIRST_MS = 50
 """So long the broker keeps a question for that topic alone, which is empty as a rule; the others' waits meanwhile."""
 SWITCH_S = 1.0
 """So often a consumer looks whether its group is switched off."""
+BACK_S = 0.1
+"""And so often whether it is on again: it has nothing else to do, and a group goes on together."""
 
 
 class Pause(NamedTuple):
@@ -106,8 +108,8 @@ class Loop:
                 self._work(partition, records)
         now = time.monotonic()
         if now >= self._look_at_switch_at:
-            self._look_at_switch_at = now + SWITCH_S
             self._look_at_switch()
+            self._look_at_switch_at = now + (BACK_S if self._is_off else SWITCH_S)
         if not self._is_off:
             for partition in [partition for partition, pause in self._pauses.items() if pause.until <= now]:
                 self._resume(partition)
@@ -150,7 +152,7 @@ class Loop:
     def _patience_ms(self) -> float:
         """Not longer than until a partition that rests is to be tried again."""
         if self._is_off:
-            return POLL_MS
+            return BACK_S * 1000
         first = min((pause.until for pause in self._pauses.values()), default=float("inf"))
         return max(0.0, min(POLL_MS, 1000 * (first - time.monotonic())))
 

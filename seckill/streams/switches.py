@@ -1,6 +1,7 @@
 """Switching a group off while the sale goes on: its consumers hold still, and catch up when it is on again.
 
-Only what nobody waits for may be switched off. A consumer looks at its switch once a second.
+Only what nobody waits for may be switched off. A consumer looks at its switch once a second, and more often while it
+is off.
 """
 
 from __future__ import annotations

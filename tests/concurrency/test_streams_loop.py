@@ -161,18 +161,14 @@ def test_a_group_that_is_switched_off_holds_still_and_catches_up(
         until(lambda: all_read(topic, COUNT // 2), "the first half")
         switches.switch("readers", on=False)
         until(lambda: running._is_off, "the consumer to see it")
+        monkeypatch.setattr(loop, "SWITCH_S", 3600.0)  # whether it is on again, it sees sooner
         fill(broker.address, topic, range(COUNT // 2, COUNT))
-        turns = polls(running)
-        until(lambda: polls(running) > turns + 3, "some polls")
+        looked = running._look_at_switch_at
+        until(lambda: running._look_at_switch_at > looked + 2 * loop.BACK_S, "some turns of the loop")
         assert len(effects()) == COUNT // 2
         switches.switch("readers", on=True)
         until(lambda: all_read(topic), "the group to be through")
     assert Counter(effects()) == everything()
-
-
-def polls(running: Loop) -> float:
-    """Goes up by one a second at most with each look at the switch: the loop is turning."""
-    return running._look_at_switch_at / loop.SWITCH_S
 
 
 def test_what_the_sale_cannot_do_without_is_not_switched_off() -> None:
