@@ -1,7 +1,8 @@
 """The statements of a batch: many rows each, as arrays, and a look at how many there were.
 
 A row that is there already means that somebody else decided the same meanwhile: `Overtaken`, and the batch starts
-again with what is true by then.
+again with what is true by then. What is looked for is looked for one by one, each in its index, whatever Postgres
+believes of the size of the table: a plan that reads all of it costs more with each batch of a sale.
 """
 
 from __future__ import annotations
@@ -59,10 +60,15 @@ FROM unnest(%b::bigint[], %b::bigint[], %b::uuid[]) AS row (version, units, requ
 ON CONFLICT DO NOTHING
 """
 
-_DECIDED_BEFORE = "SELECT request_id FROM inventory_decided WHERE request_id = ANY(%b)"
+_DECIDED_BEFORE = """
+SELECT asked.request_id FROM unnest(%b::uuid[]) AS asked (request_id),
+    LATERAL (SELECT FROM inventory_decided AS there WHERE there.request_id = asked.request_id LIMIT 1) AS found
+"""
 _HOLDERS = """
-SELECT user_id FROM inventory_hold
-WHERE sale_id = %b AND user_id = ANY(%b::text[]) AND state IN ('reserved', 'sold')
+SELECT asked.user_id FROM unnest(%b::text[]) AS asked (user_id),
+    LATERAL (SELECT FROM inventory_hold AS there
+             WHERE there.sale_id = %b AND there.user_id = asked.user_id AND there.state IN ('reserved', 'sold')
+             LIMIT 1) AS found
 """
 
 
@@ -108,7 +114,7 @@ def decided_before(requests: Sequence[UUID]) -> set[UUID]:
 
 def holders(sale_id: int, users: Sequence[str]) -> set[str]:
     """Who of these has an active purchase in the sale."""
-    return {row[0] for row in statements.fetch(_HOLDERS, [sale_id, list(users)])}
+    return {row[0] for row in statements.fetch(_HOLDERS, [list(users), sale_id])}
 
 
 def now_ms() -> int:

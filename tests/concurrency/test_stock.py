@@ -21,6 +21,7 @@ from inventory.handlers import PurchaseRequests
 from inventory.models import Decided, Hold, LedgerEntry, Redelivery, Stock
 from inventory.releasing import settle
 from orders.events import OrderChanged, OrderEvent
+from seckill.streams import statements
 from seckill.streams.models import OutboxRow
 from seckill.streams.records import Batch, Received
 from tests.services import together
@@ -195,6 +196,20 @@ def test_without_the_inbox_a_redelivery_would_be_decided_anew(stock: Stock) -> N
     ):
         work(batch(0, [asked], start=1))
     assert classes() == {"RESERVED": 1}  # the unique key is the second wall
+
+
+@pytest.mark.parametrize("column", ["request_id", "user_id"])
+def test_what_is_looked_for_is_not_looked_for_in_all_of_a_sale_that_has_grown(column: str) -> None:
+    """Grown since Postgres last counted it, as in a rush."""
+    stock = operating.create("Gong", "phone", 2000, 100, 1, 0, FAR_MS)
+    work(batch(0, [request(stock, f"user-{number}") for number in range(2000)]))
+    looks: dict[str, tuple[str, list[Any]]] = {
+        "request_id": (rows._DECIDED_BEFORE, [[uuid4()] * 500]),
+        "user_id": (rows._HOLDERS, [["user"] * 500, stock.sale_id]),
+    }
+    statement, asked = looks[column]
+    plan = [row[0] for row in statements.fetch(f"EXPLAIN {statement}", asked)]
+    assert any("Index Cond" in line and f"= asked.{column})" in line for line in plan), plan
 
 
 # ── settlement ───────────────────────────────────────────────────────────────────────────────────
