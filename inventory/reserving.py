@@ -1,8 +1,9 @@
 """Deciding a batch: Redis proposes, the locked row decides, one transaction keeps everything.
 
 Runs inside the transaction of the consume loop, which adds the offsets. In order: skip what was decided before; ask the
-gate; lock the stock of those who may get something; apply the rule in order of arrival; write inbox, holds, ledger,
-stock and events. A refusal rests on a stock version at which there was too little, locked or not.
+gate; lock the stock of those who may get something; apply the rule in order of arrival; write stock, holds, ledger,
+inbox and events. Other batches wait meanwhile, so Postgres works on the one while we make up the next. A refusal rests
+on a stock version at which there was too little, locked or not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from inventory.locks import lock_stocks
 from inventory.models import Stock
 from inventory.stock import Decided, StockNow, decide
 from seckill.envelope import BadEnvelope, Origin
-from seckill.streams import faults
+from seckill.streams import faults, statements
 from seckill.streams.outbox import Event, publish
 from seckill.streams.records import Batch, Permanent
 from seckill.topics import INVENTORY_DECISIONS
@@ -47,6 +48,14 @@ class Contest(NamedTuple):
     proposals: list[Proposal]
 
 
+class Outcome(NamedTuple):
+    """Who gets units of an article, and whose the gate is to take back."""
+
+    stock: Stock
+    granted: list[Arrived]
+    given_back: list[Arrived]
+
+
 Verdicts = dict[int, Decided]
 """By offset."""
 
@@ -64,8 +73,8 @@ def reserve(batch: Batch) -> None:
         Contest(stock, by_article[article], _proposals(stock, by_article[article])) for article, stock in stocks.items()
     ]
     faults.point("inventory.after_gate")
-    locked = lock_stocks(contest.stock.id for contest in contests if _is_contended(contest))
     now_ms = rows.now_ms()
+    locked = lock_stocks(contest.stock.id for contest in contests if _is_contended(contest))
     verdicts: Verdicts = {}
     for contest in contests:
         stock = locked.get(contest.stock.id, contest.stock)
@@ -73,9 +82,11 @@ def reserve(batch: Batch) -> None:
     for article, arrivals in by_article.items():
         if article not in stocks:
             _note(verdicts, arrivals, decide([each.request for each in arrivals], None, (), now_ms))
-    _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
-    for contest in contests:
-        _keep_grants(locked.get(contest.stock.id), contest, verdicts)
+    outcomes = [_settle(locked.get(contest.stock.id), contest, verdicts) for contest in contests]
+    with rows.overtaken(), statements.unawaited():
+        for outcome in outcomes:
+            _keep_grants(outcome, verdicts)
+        _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
 
 
 def discard(batch: Batch) -> None:
@@ -85,7 +96,8 @@ def discard(batch: Batch) -> None:
         now_ms = rows.now_ms()
         stocks = _stocks({(request.sale_id, request.sku): None for request, _ in fresh})
         verdicts = {place.offset: Decided(request, Decision.INVALID, 0) for request, place in fresh}
-        _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
+        with rows.overtaken():
+            _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
 
 
 def _fresh(batch: Batch) -> list[Arrived]:
@@ -148,6 +160,63 @@ def _note(verdicts: Verdicts, arrived: Sequence[Arrived], decided: Sequence[Deci
         verdicts[each.place.offset] = verdict
 
 
+def _settle(stock: Stock | None, contest: Contest, verdicts: Verdicts) -> Outcome:
+    """The row itself, and whether the gate is right."""
+    outcome = Outcome(contest.stock, [], [])
+    wrong = False
+    for each, proposal in zip(contest.arrived, contest.proposals, strict=True):
+        decision = verdicts[each.place.offset].decision
+        if decision is Decision.RESERVED:
+            outcome.granted.append(each)
+            wrong = wrong or proposal is not Proposal.GRANTED
+        elif proposal is Proposal.GRANTED:
+            if decision is Decision.SOLD_OUT:
+                wrong = True  # the counter promised what is not there: count anew, give nothing back
+            else:
+                outcome.given_back.append(each)
+        elif proposal is Proposal.CLOSED:
+            wrong = True
+    if outcome.granted:
+        assert stock is not None, "units are granted only under the row's lock"
+        _take(stock, outcome.granted)
+        # An epoch that began between the proposal and the lock does not know what is granted here.
+        wrong = wrong or stock.gate_epoch != contest.stock.gate_epoch
+        transaction.on_commit(lambda: views.show(contest.stock.sale_id), robust=True)
+    if wrong:
+        Stock.objects.filter(id=contest.stock.id).update(gate_owed=True)
+        transaction.on_commit(lambda: rebuild.after_commit(contest.stock.id, contest.stock.gate_epoch), robust=True)
+    elif outcome.given_back:
+        transaction.on_commit(lambda: rebuild.sync_after_commit(contest.stock.id), robust=True)
+    return outcome
+
+
+def _take(stock: Stock, granted: Sequence[Arrived]) -> None:
+    """available → reserved; the row's version says that nobody moved in between."""
+    units = sum(each.request.quantity for each in granted)
+    before = stock.version
+    moved = Stock.objects.filter(id=stock.id, version=before, available__gte=units).update(
+        available=stock.available - units, reserved=stock.reserved + units, version=before + len(granted)
+    )
+    if moved != 1:
+        raise rows.Overtaken(f"stock {stock.id} moved on from version {before}")
+
+
+def _keep_grants(outcome: Outcome, verdicts: Verdicts) -> None:
+    """Holds, one ledger entry each, and what the gate has to be told."""
+    stock, granted, given_back = outcome
+    rows.insert_holds(
+        [
+            (each.request.request_id, stock.id, stock.sale_id, each.request.user_id, each.request.quantity, each.place)
+            for each in granted
+        ]
+    )
+    rows.insert_reserved(
+        stock.id,
+        [(verdicts[place.offset].version, request.quantity, request.request_id) for request, place in granted],
+    )
+    rows.insert_gate_sync([(stock.id, each.request.request_id) for each in given_back])
+
+
 def _keep_decisions(
     batch: Batch,
     fresh: Sequence[Arrived],
@@ -169,55 +238,3 @@ def _keep_decisions(
         events.append(Event(INVENTORY_DECISIONS, user_id, decided.envelope(place)))
     rows.insert_decided(now_ms, batch.cluster_id, batch.topic_id, batch.partition, kept)
     publish(events)
-
-
-def _keep_grants(stock: Stock | None, contest: Contest, verdicts: Verdicts) -> None:
-    """Holds, ledger and the row itself; and what the gate has to be told."""
-    granted = [each for each in contest.arrived if verdicts[each.place.offset].decision is Decision.RESERVED]
-    if granted:
-        assert stock is not None, "units are granted only under the row's lock"
-        _move(stock, granted, verdicts)
-    # An epoch that began between the proposal and the lock does not know what is granted here.
-    wrong = bool(granted) and stock is not None and stock.gate_epoch != contest.stock.gate_epoch
-    give_back = []
-    for (request, place), proposal in zip(contest.arrived, contest.proposals, strict=True):
-        decision = verdicts[place.offset].decision
-        if decision is Decision.RESERVED:
-            wrong = wrong or proposal is not Proposal.GRANTED
-        elif proposal is Proposal.GRANTED:
-            if decision is Decision.SOLD_OUT:
-                wrong = True  # the counter promised what is not there: count anew, give nothing back
-            else:
-                give_back.append((contest.stock.id, request.request_id))
-        elif proposal is Proposal.CLOSED:
-            wrong = True
-    rows.insert_gate_sync(give_back)
-    sale_id = contest.stock.sale_id
-    if wrong:
-        Stock.objects.filter(id=contest.stock.id).update(gate_owed=True)
-        transaction.on_commit(lambda: rebuild.after_commit(contest.stock.id, contest.stock.gate_epoch), robust=True)
-    elif give_back:
-        transaction.on_commit(lambda: rebuild.sync_after_commit(contest.stock.id), robust=True)
-    if granted:
-        transaction.on_commit(lambda: views.show(sale_id), robust=True)
-
-
-def _move(stock: Stock, granted: Sequence[Arrived], verdicts: Verdicts) -> None:
-    """available → reserved, one ledger entry each; the row's version says that nobody moved in between."""
-    units = sum(each.request.quantity for each in granted)
-    before = stock.version
-    moved = Stock.objects.filter(id=stock.id, version=before, available__gte=units).update(
-        available=stock.available - units, reserved=stock.reserved + units, version=before + len(granted)
-    )
-    if moved != 1:
-        raise rows.Overtaken(f"stock {stock.id} moved on from version {before}")
-    rows.insert_holds(
-        [
-            (each.request.request_id, stock.id, stock.sale_id, each.request.user_id, each.request.quantity, each.place)
-            for each in granted
-        ]
-    )
-    rows.insert_reserved(
-        stock.id,
-        [(verdicts[place.offset].version, request.quantity, request.request_id) for request, place in granted],
-    )

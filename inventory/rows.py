@@ -1,4 +1,4 @@
-"""The statements of a batch: many rows each, as arrays, and a look at how many there were.
+"""The statements of a batch: many rows each, as arrays.
 
 A row that is there already means that somebody else decided the same meanwhile: `Overtaken`, and the batch starts
 again with what is true by then. What is looked for is looked for one by one, each in its index, whatever Postgres
@@ -8,11 +8,13 @@ believes of the size of the table: a plan that reads all of it costs more with e
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError
+from django.db import IntegrityError, OperationalError
+from psycopg.errors import UniqueViolation
 
 from seckill.envelope import Origin
 from seckill.streams import statements
@@ -31,7 +33,6 @@ FROM unnest(%b::uuid[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::tex
             %b::bigint[], %b::bigint[])
      AS row (request_id, user_id, sale_id, sku, quantity, decision, stock_version, admitted_at_ms, deadline_ms,
              record_offset)
-ON CONFLICT DO NOTHING
 """
 
 _REDELIVERED = """
@@ -45,7 +46,6 @@ INSERT INTO inventory_hold (request_id, stock_id, sale_id, user_id, quantity, st
 SELECT request_id, stock_id, sale_id, user_id, quantity, 'reserved', origin::jsonb
 FROM unnest(%b::uuid[], %b::bigint[], %b::bigint[], %b::text[], %b::int[], %b::text[])
      AS row (request_id, stock_id, sale_id, user_id, quantity, origin)
-ON CONFLICT DO NOTHING
 """
 
 _GATE_SYNC = """
@@ -57,7 +57,6 @@ _RESERVED = """
 INSERT INTO inventory_ledger (stock_id, version, debit, credit, units, kind, cause, request_id, at)
 SELECT %b, version, 'available', 'reserved', units, 'reserve', request_id, request_id, now()
 FROM unnest(%b::bigint[], %b::bigint[], %b::uuid[]) AS row (version, units, request_id)
-ON CONFLICT DO NOTHING
 """
 
 _DECIDED_BEFORE = """
@@ -72,12 +71,23 @@ SELECT asked.user_id FROM unnest(%b::text[]) AS asked (user_id),
 """
 
 
+@contextmanager
+def overtaken() -> Iterator[None]:
+    """What is there already says so as `Overtaken`; another constraint that stops a row is somebody's mistake."""
+    try:
+        yield
+    except IntegrityError as fault:
+        if isinstance(fault.__cause__, UniqueViolation):
+            raise Overtaken(str(fault)) from fault
+        raise
+
+
 def insert_decided(
     now_ms: int, cluster_id: str, topic_id: str, partition: int, rows: Sequence[tuple[Any, ...]]
 ) -> None:
     """The rows as the statement names them."""
     columns = map(list, zip(*rows, strict=True))
-    _insert(_DECIDED, [now_ms, cluster_id, topic_id, partition, *columns], len(rows))
+    statements.send(_DECIDED, [now_ms, cluster_id, topic_id, partition, *columns])
 
 
 def insert_redelivered(cluster_id: str, topic_id: str, partition: int, rows: Sequence[tuple[UUID, int]]) -> None:
@@ -93,19 +103,19 @@ def insert_holds(rows: Sequence[tuple[UUID, int, int, str, int, Origin]]) -> Non
     if rows:
         requests, stocks, sales, users, quantities, origins = zip(*rows, strict=True)
         texts = [json.dumps(list(origin)) for origin in origins]
-        _insert(_HOLDS, [list(requests), list(stocks), list(sales), list(users), list(quantities), texts], len(rows))
+        statements.send(_HOLDS, [list(requests), list(stocks), list(sales), list(users), list(quantities), texts])
 
 
 def insert_reserved(stock_id: int, entries: Sequence[tuple[int, int, UUID]]) -> None:
     """available → reserved: (version, units, request)."""
     if entries:
         versions, units, requests = zip(*entries, strict=True)
-        _insert(_RESERVED, [stock_id, list(versions), list(units), list(requests)], len(entries))
+        statements.send(_RESERVED, [stock_id, list(versions), list(units), list(requests)])
 
 
 def insert_gate_sync(rows: Sequence[tuple[int, UUID]]) -> None:
     if rows:
-        _insert(_GATE_SYNC, [[stock for stock, _ in rows], [request for _, request in rows]], len(rows))
+        statements.send(_GATE_SYNC, [[stock for stock, _ in rows], [request for _, request in rows]])
 
 
 def decided_before(requests: Sequence[UUID]) -> set[UUID]:
@@ -120,9 +130,3 @@ def holders(sale_id: int, users: Sequence[str]) -> set[str]:
 def now_ms() -> int:
     """The time of this transaction."""
     return int(statements.fetch("SELECT (extract(epoch FROM now()) * 1000)::bigint", [])[0][0])
-
-
-def _insert(statement: str, parameters: Sequence[Any], count: int) -> None:
-    there = count - statements.execute(statement, parameters)
-    if there:
-        raise Overtaken(f"{there} of {count} rows were there already")

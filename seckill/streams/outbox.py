@@ -53,8 +53,8 @@ def insert(writer: str, rows: Sequence[Row]) -> None:
     assert connection.in_atomic_block, "an event is published in the transaction of its change"
     topics, keys, ids, values, headers = zip(*rows, strict=True)
     columns = [list(topics), list(keys), list(ids), list(values), [orjson.dumps(each).decode() for each in headers]]
-    statements.execute(_INSERT, [writer, *columns])
-    statements.fetch("SELECT pg_notify(%b, '')", [NOTIFY_CHANNEL])
+    statements.send(_INSERT, [writer, *columns])
+    statements.send("SELECT pg_notify(%b, '')", [NOTIFY_CHANNEL])
 
 
 def _row(event: Event) -> Row:

@@ -7,7 +7,8 @@ the same exceptions. They are not prepared: a plan that is kept from the day whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -21,6 +22,21 @@ def execute(statement: str, parameters: Sequence[Any]) -> int:
 
 def fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
     return _run(statement, parameters).fetchall()
+
+
+def send(statement: str, parameters: Sequence[Any]) -> None:
+    """As `execute`, for a statement that either does all of it or fails; inside of `unawaited` nobody waits for it."""
+    _run(statement, parameters)
+
+
+@contextmanager
+def unawaited() -> Iterator[None]:
+    """What is sent inside is worked on by Postgres while we make up the next; nothing can be asked, so only `send`.
+    When the block ends, all of it is done, or what failed first is raised, and the transaction with it."""
+    assert connection.in_atomic_block, "what fails late is undone with the rest"
+    connection.ensure_connection()
+    with connection.wrap_database_errors, connection.connection.pipeline():
+        yield
 
 
 def _run(statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:

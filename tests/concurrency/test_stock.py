@@ -11,7 +11,7 @@ from unittest import mock
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from redis import Redis
 
 from gateway.events import PurchaseRequested
@@ -119,17 +119,11 @@ def without_the_row_as_arbiter() -> Iterator[None]:
                 cursor.execute("SELECT pg_sleep(0.2)")
         return found
 
-    def move(stock: Stock, granted: list[reserving.Arrived], verdicts: object) -> None:
+    def take(stock: Stock, granted: list[reserving.Arrived]) -> None:
         units = sum(each.request.quantity for each in granted)
         Stock.objects.filter(id=stock.id).update(available=stock.available - units, reserved=stock.reserved + units)
-        rows.insert_holds(
-            [
-                (each.request.request_id, stock.id, stock.sale_id, each.request.user_id, 1, each.place)
-                for each in granted
-            ]
-        )
 
-    with mock.patch.object(reserving, "lock_stocks", read_only), mock.patch.object(reserving, "_move", move):
+    with mock.patch.object(reserving, "lock_stocks", read_only), mock.patch.object(reserving, "_take", take):
         yield
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE inventory_hold, inventory_ledger, inventory_gate_sync, inventory_stock CASCADE")
@@ -196,6 +190,17 @@ def test_without_the_inbox_a_redelivery_would_be_decided_anew(stock: Stock) -> N
     ):
         work(batch(0, [asked], start=1))
     assert classes() == {"RESERVED": 1}  # the unique key is the second wall
+
+
+def test_what_stops_a_row_for_another_reason_is_no_rival(stock: Stock) -> None:
+    """A rival passes, and the batch is tried again; a mistake would be tried for ever."""
+    entry = (stock.version + 1, 1, uuid4())
+    with transaction.atomic(), rows.overtaken():
+        rows.insert_reserved(stock.id, [entry])
+    with pytest.raises(rows.Overtaken), transaction.atomic(), rows.overtaken():
+        rows.insert_reserved(stock.id, [entry])
+    with pytest.raises(IntegrityError, match="inventory_ledger_moves"), transaction.atomic(), rows.overtaken():
+        rows.insert_reserved(stock.id, [(stock.version + 2, 0, uuid4())])
 
 
 @pytest.mark.parametrize("column", ["request_id", "user_id"])
