@@ -1,4 +1,8 @@
-"""The tables of stock. The stock row is the arbiter; the ledger is its history; holds say whose the units are."""
+"""The tables of stock. The stock row is the arbiter; the ledger is its history; holds say whose the units are.
+
+Holds and ledger entries are written only while their stock's row is locked and changed, so that it is there: foreign
+keys would have Postgres ask for it again, entry by entry, before each COMMIT that the other batches wait for.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +54,8 @@ class Hold(models.Model):
     """The units of one purchase. Active: reserved or sold. The last wall against two purchases of one user."""
 
     request_id = models.UUIDField(primary_key=True)
-    stock = models.ForeignKey(Stock, on_delete=models.PROTECT)
-    sale = models.ForeignKey(Sale, on_delete=models.PROTECT)
+    stock = models.ForeignKey(Stock, on_delete=models.PROTECT, db_constraint=False, db_index=False)
+    sale = models.ForeignKey(Sale, on_delete=models.PROTECT, db_constraint=False, db_index=False)
     user_id = models.CharField(max_length=200)
     quantity = models.IntegerField()
     state = models.CharField(max_length=10, default="reserved")  # reserved, sold, released
@@ -69,7 +73,7 @@ class Hold(models.Model):
 class LedgerEntry(models.Model):
     """Units moved from one account to another: supply, available, reserved, sold. Append-only; each has one cause."""
 
-    stock = models.ForeignKey(Stock, on_delete=models.PROTECT)
+    stock = models.ForeignKey(Stock, on_delete=models.PROTECT, db_constraint=False, db_index=False)
     version = models.BigIntegerField()  # of the stock row after it
     debit = models.CharField(max_length=10)
     credit = models.CharField(max_length=10)

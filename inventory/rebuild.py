@@ -34,7 +34,8 @@ def rebuild(stock_id: int, seen_epoch: int) -> bool:
         if stock.gate_epoch != seen_epoch and not stock.gate_owed:
             return False
         epoch = stock.gate_epoch + 1
-        holds = list(Hold.objects.filter(stock_id=stock_id, state__in=ACTIVE).values_list("request_id", "quantity"))
+        active = Hold.objects.filter(sale_id=stock.sale_id, stock_id=stock_id, state__in=ACTIVE)
+        holds = list(active.values_list("request_id", "quantity"))
         gate.open_at(stock.sale_id, stock.sku, epoch, stock.available, holds)
         Stock.objects.filter(id=stock_id).update(gate_epoch=epoch, gate_owed=False)
         GateSync.objects.filter(stock_id=stock_id).delete()
