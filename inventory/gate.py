@@ -23,24 +23,26 @@ class Proposal(IntEnum):
     CLOSED = 2
 
 
-# KEYS: free, granted. ARGV: request, units, request, units, …
+# KEYS: free, granted. ARGV: "request units request units …". An answer is a digit for each: one word goes each way, for
+# a thousand would be taken apart one by one, by us and by Redis.
 _PROPOSE = """
-local free = redis.call('GET', KEYS[1])
+local before = tonumber(redis.call('GET', KEYS[1]))
+local free = before
 local answers = {}
-for i = 1, #ARGV, 2 do
+for request, units in string.gmatch(ARGV[1], '(%S+) (%S+)') do
   local answer = 0
   if not free then
     answer = 2
-  elseif redis.call('HEXISTS', KEYS[2], ARGV[i]) == 1 then
+  elseif free >= tonumber(units) then
+    free = free - redis.call('HSETNX', KEYS[2], request, units) * units
     answer = 1
-  elseif tonumber(free) >= tonumber(ARGV[i + 1]) then
-    free = redis.call('DECRBY', KEYS[1], ARGV[i + 1])
-    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+  elseif redis.call('HEXISTS', KEYS[2], request) == 1 then
     answer = 1
   end
   answers[#answers + 1] = answer
 end
-return answers
+if free ~= before then redis.call('DECRBY', KEYS[1], before - free) end
+return table.concat(answers)
 """
 
 # KEYS: free, granted. ARGV: requests. Gives back what it holds for each, once.
@@ -93,9 +95,9 @@ def keys(sale_id: int, sku: str, epoch: int) -> list[str]:
 
 
 def propose(sale_id: int, sku: str, epoch: int, requests: Sequence[tuple[UUID, int]]) -> list[Proposal]:
-    arguments = [str(part) for request in requests for part in request]
-    answers = _script(_PROPOSE)(keys(sale_id, sku, epoch), arguments)
-    return [Proposal(answer) for answer in answers]
+    asked = " ".join([f"{request} {units}" for request, units in requests])
+    answers = _script(_PROPOSE)(keys(sale_id, sku, epoch), [asked])
+    return [Proposal(int(answer)) for answer in answers]
 
 
 def release(sale_id: int, sku: str, epoch: int, requests: Sequence[UUID]) -> None:
