@@ -14,6 +14,7 @@ class PurchaseRequests:
     group = "inventory"
     topics = (PURCHASE_REQUESTS, PURCHASE_DIVERTED)
     first = PURCHASE_DIVERTED
+    most_records = 1000
 
     def handle(self, batch: Batch) -> None:
         reserve(batch)

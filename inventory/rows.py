@@ -7,12 +7,12 @@ believes of the size of the table: a plan that reads all of it costs more with e
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.db import IntegrityError, OperationalError
 from psycopg.errors import UniqueViolation
 
@@ -102,7 +102,7 @@ def insert_holds(rows: Sequence[tuple[UUID, int, int, str, int, Origin]]) -> Non
     """(request, stock, sale, user, quantity, origin)."""
     if rows:
         requests, stocks, sales, users, quantities, origins = zip(*rows, strict=True)
-        texts = [json.dumps(list(origin)) for origin in origins]
+        texts = [orjson.dumps(list(origin)).decode() for origin in origins]
         statements.send(_HOLDS, [list(requests), list(stocks), list(sales), list(users), list(quantities), texts])
 
 

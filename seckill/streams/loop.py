@@ -20,7 +20,7 @@ from kafka.structs import OffsetAndMetadata
 
 from seckill.streams import client, cluster, offsets, switches
 from seckill.streams.ready import announce
-from seckill.streams.records import Handler, Prefers
+from seckill.streams.records import Handler, Prefers, TakesMany
 from seckill.streams.working import PASSING, Delivery, Worker
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class Loop:
         self._ends: dict[TopicPartition, int] = {}  # at the claim
         self._pauses: dict[TopicPartition, Pause] = {}
         self._first = handler.first.name if isinstance(handler, Prefers) else ""
+        self._most_records = handler.most_records if isinstance(handler, TakesMany) else MOST_RECORDS
         self._looks = 0
         self._held: set[TopicPartition] = set()  # while others have their turn
         self._new: set[TopicPartition] = set()
@@ -86,7 +87,7 @@ class Loop:
             group_id=self._handler.group,
             enable_auto_commit=False,
             auto_offset_reset="none",
-            max_poll_records=MOST_RECORDS,
+            max_poll_records=self._most_records,
             fetch_max_wait_ms=FIRST_MS if self._first else POLL_MS,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 6,
@@ -147,7 +148,7 @@ class Loop:
 
     def _look(self, patience_ms: float) -> Any:
         client.unpark(self._consumer)
-        return self._consumer.poll(timeout_ms=patience_ms, max_records=MOST_RECORDS)
+        return self._consumer.poll(timeout_ms=patience_ms, max_records=self._most_records)
 
     def _patience_ms(self) -> float:
         """Not longer than until a partition that rests is to be tried again."""

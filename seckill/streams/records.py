@@ -73,6 +73,14 @@ class Prefers(Protocol):
     def first(self) -> Topic: ...
 
 
+@runtime_checkable
+class TakesMany(Protocol):
+    """A handler that works on a whole batch at once, so that a larger one costs less for each record."""
+
+    @property
+    def most_records(self) -> int: ...
+
+
 def received(record: Any) -> Received:
     """From kafka-python's record; `Permanent` if it is no message of ours."""
     try:

@@ -150,6 +150,23 @@ def test_an_offset_that_the_log_does_not_have_stops_the_consumer(broker: BrokerP
         running.run()
 
 
+class Few(Notes):
+    most_records = 7
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Few, 7), (Notes, COUNT)])
+def test_a_handler_says_how_many_records_it_works_on_at_once(
+    broker: BrokerProcess, kind: type[Notes], most: int
+) -> None:
+    topic = make_topic(broker.address, partitions=1)
+    fill(broker.address, topic, range(COUNT))
+    notes = kind(topic=topic)
+    with consuming(notes, broker):
+        until(lambda: all_read(topic), "the group to be through")
+    assert max(notes.sizes) == most
+    assert Counter(effects()) == everything()
+
+
 def test_a_group_that_is_switched_off_holds_still_and_catches_up(
     broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
