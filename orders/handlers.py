@@ -16,6 +16,7 @@ from seckill.topics import INVENTORY_DECISIONS
 class Decisions:
     group = "orders"
     topics = (INVENTORY_DECISIONS,)
+    most_records = 1000
 
     def handle(self, batch: Batch) -> None:
         made = place(_decisions(batch))

@@ -19,6 +19,7 @@ from orders import rows
 from orders.events import OrderChanged, OrderEvent
 from orders.models import Order
 from seckill.envelope import Origin
+from seckill.streams import statements
 from seckill.streams.outbox import Event, publish
 from seckill.topics import ORDER_EVENTS
 
@@ -70,8 +71,9 @@ def announce(
     """The rows of the history, and the events that tell of it."""
     events = [event_of(order, event, at, return_units=return_units) for order in orders]
     history = [(order.id, each.envelope.event_id) for order, each in zip(orders, events, strict=True)]
-    rows.insert_history(before or "", after, at, history)
-    publish(events)
+    with statements.unawaited():
+        rows.insert_history(before or "", after, at, history)
+        publish(events)
 
 
 def event_of(order: Order, event: OrderEvent, at: datetime, *, return_units: bool = False) -> Event:

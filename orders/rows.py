@@ -5,12 +5,12 @@ Times are the database's, those of the transaction: one clock, wherever the proc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.db import connection
 
 from orders.models import Order
@@ -86,7 +86,7 @@ def place(orders: Sequence[Order], ttl_s: int) -> list[Order]:
         [order.sku for order in orders],
         [order.quantity for order in orders],
         [order.amount for order in orders],
-        [None if order.origin is None else json.dumps(order.origin) for order in orders],
+        [None if order.origin is None else orjson.dumps(order.origin).decode() for order in orders],
         [order.cause for order in orders],
     ]
     placed = statements.fetch(_PLACE, [orders[0].state, ttl_s, *columns])
@@ -105,14 +105,14 @@ def move(order_ids: Collection[UUID], before: str, after: str) -> tuple[list[Ord
         names = ("id", "request_id", "user_id", "sale_id", "sku", "quantity", "amount", "state", "placed_at",
                  "pay_before", "origin", "cause")  # fmt: skip
         order = Order(**dict(zip(names, row[1:], strict=True)))
-        order.origin = json.loads(order.origin) if isinstance(order.origin, str) else order.origin
+        order.origin = orjson.loads(order.origin) if isinstance(order.origin, str) else order.origin
         orders.append(order)
     return orders, found[0][0] if found else None
 
 
 def insert_history(before: str, after: str, at: datetime, rows: Sequence[tuple[UUID, UUID]]) -> None:
     """(order, event)."""
-    statements.execute(_HISTORY, [before, after, at, [order for order, _ in rows], [event for _, event in rows]])
+    statements.send(_HISTORY, [before, after, at, [order for order, _ in rows], [event for _, event in rows]])
 
 
 def lock_due(most: int) -> list[UUID]:
