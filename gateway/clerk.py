@@ -29,6 +29,7 @@ from kafka.errors import KafkaError  # noqa: E402
 from gateway import sales, submissions  # noqa: E402
 from gateway.desk import Accepted, Call, Desk  # noqa: E402
 from gateway.hatch import LATE, STATE, Message, packed, received  # noqa: E402
+from seckill import logs  # noqa: E402
 from seckill.garbage import settle_down  # noqa: E402
 from seckill.problems import Problem  # noqa: E402
 
@@ -141,6 +142,7 @@ def main() -> int:
     """What ends the gateway reaches the whole group of processes; he ends by the hatch alone."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
+    logs.to_stderr("warning")
     theirs = socket.socket(fileno=int(sys.argv[1]))
     settle_down()
     Clerk(theirs).work()

@@ -12,8 +12,10 @@ application = get_wsgi_application()
 from gateway.door import door  # noqa: E402  # needs what has just been set up
 from gateway.hatch import hire  # noqa: E402
 from gateway.starting import check  # noqa: E402
+from seckill import logs  # noqa: E402
 from seckill.garbage import settle_down  # noqa: E402
 
+logs.of_a_web_server()
 check()
 door.behind = hire()
 settle_down()

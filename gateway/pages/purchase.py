@@ -53,12 +53,13 @@ def _told(request: HttpRequest, user_id: str, request_id: UUID) -> dict[str, Any
     if followed is None or followed.user_id != user_id:
         raise Problem(404, "no-such-purchase", "You have no such request.")
     state = "QUEUED" if followed.shown is None else followed.shown.state
-    over = attempts.is_over(followed)
+    over, estimate = attempts.is_over(followed), followed.estimate
     return {
         "request_id": request_id,
         "state": state,
         "shown": followed.shown,
-        "estimate": followed.estimate,
+        "estimate": estimate,
+        "wait_ms": None if estimate is None else estimate.wait_ms,
         "deadline_ms": followed.deadline_ms,
         "is_refused": state in REFUSED,
         "is_over": over,
