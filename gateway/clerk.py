@@ -36,7 +36,6 @@ from seckill.problems import Problem  # noqa: E402
 log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
-LOOK_S = 0.1
 FLUSH_S = 3.0
 
 
@@ -70,18 +69,17 @@ class Clerk:
         self._socket = theirs
         self._desk = Desk()
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._is_asked = threading.Event()
         self._has_reached_broker = False
 
     def work(self) -> None:
-        for work in (self._write, self._reach_broker, self._keep_sales):
+        for work in (self._write, self._reach_broker, sales.keep):
             threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True).start()
         for messages in received(self._socket):
             slips = [Slip(number, Call(*call), self._answers) for number, *call in messages if call]
             if len(slips) < len(messages):
                 self._answer_others(messages)
             if slips:
-                self._is_asked.set()
+                sales.are_kept()
                 self._round(slips)
         if self._has_reached_broker:
             with suppress(KafkaError):  # what is not acknowledged by now the buyers ask again
@@ -125,17 +123,6 @@ class Clerk:
             except Exception as fault:
                 log.warning("the broker is not there yet", extra={"reason": f"{type(fault).__name__}: {fault}"})
                 time.sleep(AGAIN_S)
-
-    def _keep_sales(self) -> None:
-        """Fresh while anybody buys, so that no round has to look."""
-        while True:
-            self._is_asked.wait()
-            self._is_asked.clear()
-            try:
-                sales.views()
-            except Problem:
-                pass  # whoever wants to buy is told
-            time.sleep(LOOK_S)
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
-"""Shell: where the threads of this process wait to be let into the queue, however it is done behind.
+"""Shell: where buyers wait to be let into the queue, however it is done behind.
 
-At most three quarters of them wait here, each with a deadline: a broker that stalls costs purchases and nothing else.
-Behind the door there is a desk on a thread of this process, or a clerk in a process of his own (gateway/hatch.py).
+Each has a deadline, and so many wait at most that a broker that stalls costs purchases and nothing else: of those who
+wait on the loop (seckill/serving.py) as many as the server has connections to spare, of threads three quarters. Behind
+the door there is a desk on a thread of this process, or a clerk in a process of his own (gateway/hatch.py).
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from greenlet import getcurrent
+
 from gateway.desk import Accepted, Call, Desk
 from gateway.rounds import Rounds
 from gateway.submissions import ACK_S, State, producer, unavailable, unknown
+from seckill.serving import THREADS
 
-THREADS = 128
-ROOM = THREADS * 3 // 4
+ROOM_ON_LOOP = 768
+ROOM_ON_THREADS = THREADS * 3 // 4
 
 
 class Behind(Protocol):
@@ -54,16 +58,21 @@ class Here:
 class Door:
     def __init__(self, behind: Behind) -> None:
         self.behind = behind
-        self.waiting = 0
-        """Threads that have not got their answer."""
+        self._on_loop = self._on_threads = 0
         self._counting = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Who have not got their answer."""
+        return self._on_loop + self._on_threads
 
     def pass_through(self, call: Call) -> Accepted:
         """In the queue, once the broker has it; the `Problem` says why not."""
+        is_on_loop = getcurrent().parent is not None
         with self._counting:
-            if self.waiting == ROOM:
+            if (self._on_loop == ROOM_ON_LOOP) if is_on_loop else (self._on_threads == ROOM_ON_THREADS):
                 raise unavailable()
-            self.waiting += 1
+            self._count(is_on_loop, 1)
         try:
             return self.behind.ask(call, ACK_S)
         except TimeoutError as late:
@@ -71,7 +80,13 @@ class Door:
             raise unknown() from late
         finally:
             with self._counting:
-                self.waiting -= 1
+                self._count(is_on_loop, -1)
+
+    def _count(self, is_on_loop: bool, more: int) -> None:
+        if is_on_loop:
+            self._on_loop += more
+        else:
+            self._on_threads += more
 
 
 door = Door(Here(Desk()))

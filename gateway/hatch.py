@@ -1,7 +1,10 @@
-"""Shell: the hatch between a gateway's threads and its clerk: calls go through in one direction, answers in the other.
+"""Shell: the hatch between a gateway and its clerk: calls go through in one direction, answers in the other.
 
 A message is four bytes of length and plain values as `marshal` writes them: both ends are the same interpreter, and
 nobody else holds the socket. A call is (number, *Call), an answer (number, Accepted or None, problem or None).
+
+The gateway's side lives on its event loop. Who asks on a greenlet of that loop (seckill/serving.py) waits without a
+thread; anybody else asks from a thread of his own, and that one waits.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
+
+from greenlet import getcurrent
 
 from gateway.desk import Accepted, Call
 from gateway.rounds import Entry
@@ -31,6 +38,9 @@ LATE, STATE = 0, 1
 """Numbers of a call that is none: somebody waited in vain; how does it stand?"""
 MOST_BYTES = 256 * 1024
 STATE_S = 1.0
+LOOK_S = 0.1
+AT_ONCE = 8
+"""So many calls go through without waiting for more: the clerk shall begin while others are still being read."""
 
 Message = tuple[Any, ...]
 
@@ -40,44 +50,31 @@ def packed(message: Message) -> bytes:
     return len(content).to_bytes(4, "big") + content
 
 
+class Parts:
+    """Messages, however they are cut."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take(self, chunk: bytes) -> list[Message]:
+        """All that are whole by now."""
+        content = self._rest + chunk
+        messages, at = [], 0
+        while at + 4 <= len(content):
+            end = at + 4 + int.from_bytes(content[at : at + 4], "big")
+            if end > len(content):
+                break
+            messages.append(marshal.loads(content[at + 4 : end]))
+            at = end
+        self._rest = content[at:]
+        return messages
+
+
 def received(ours: socket.socket) -> Iterator[list[Message]]:
     """All that has come, each time something has; ends when the other side does."""
-    rest = b""
+    parts = Parts()
     while chunk := ours.recv(MOST_BYTES):
-        rest += chunk
-        messages, at = [], 0
-        while at + 4 <= len(rest):
-            end = at + 4 + int.from_bytes(rest[at : at + 4], "big")
-            if end > len(rest):
-                break
-            messages.append(marshal.loads(rest[at + 4 : end]))
-            at = end
-        rest = rest[at:]
-        yield messages
-
-
-class Outgoing:
-    """Written by whichever thread comes first, for all who have something to say meanwhile."""
-
-    def __init__(self, ours: socket.socket) -> None:
-        self._socket = ours
-        self._messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._writing = threading.Lock()
-
-    def send(self, message: bytes) -> None:
-        self._messages.put(message)
-        while not self._messages.empty() and self._writing.acquire(blocking=False):
-            try:
-                self._socket.sendall(b"".join(self._all()))
-            finally:
-                self._writing.release()
-
-    def _all(self) -> Iterator[bytes]:
-        try:
-            while True:
-                yield self._messages.get_nowait()
-        except queue.Empty:
-            return
+        yield parts.take(chunk)
 
 
 def hire() -> Hatch:
@@ -100,31 +97,47 @@ def hire() -> Hatch:
     return hatch
 
 
+class _Waiting(NamedTuple):
+    until: float
+    settle: Callable[[Any], Any]
+
+
 class Hatch:
     """The gateway's side. If the clerk dies this process does, too: whoever started it starts both anew."""
 
     def __init__(self, ours: socket.socket) -> None:
+        ours.setblocking(False)
         self._socket = ours
-        self._outgoing = Outgoing(ours)
         self._numbers = count(STATE + 1)
-        self._waiting: dict[int, Entry[None, Any]] = {}
+        self._waiting: dict[int, _Waiting] = {}
+        self._parts = Parts()
+        self._outgoing = bytearray()
+        self._unsent = 0
+        self._is_full = False
         self._state: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._asking = threading.Lock()
         self._is_closing = False
-        threading.Thread(target=self._read, name="hatch", daemon=True).start()
+
+    def open(self, loop: AbstractEventLoop) -> None:
+        """From now on whoever asks is heard; on the loop's own thread."""
+        self._loop = loop
+        loop.add_reader(self._socket, self._read)
+        loop.call_later(LOOK_S, self._look)
 
     def ask(self, call: Call, patience_s: float) -> Accepted:
-        number = next(self._numbers)
-        entry: Entry[None, Accepted] = Entry(None)
-        self._waiting[number] = entry
-        self._outgoing.send(packed((number, *call)))
-        try:
+        me = getcurrent()
+        if me.parent is None:
+            entry: Entry[None, Accepted] = Entry(None)
+            self._loop.call_soon_threadsafe(self._call, call, patience_s, entry.settle)
             return entry.wait(patience_s)
-        finally:
-            self._waiting.pop(number, None)
+        self._call(call, patience_s, me.switch)
+        answer: Accepted | BaseException = me.parent.switch()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def late(self) -> None:
-        self._outgoing.send(packed((LATE,)))
+        self._loop.call_soon_threadsafe(self._send, (LATE,))
 
     def state(self) -> State:
         return State(*self._asked()[:3])
@@ -139,28 +152,70 @@ class Hatch:
         self._socket.shutdown(socket.SHUT_WR)
 
     def _asked(self) -> Message:
+        """On a thread."""
         with self._asking:
             while not self._state.empty():
                 self._state.get()  # an answer that came too late
-            self._outgoing.send(packed((STATE,)))
+            self._loop.call_soon_threadsafe(self._send, (STATE,))
             try:
                 return self._state.get(timeout=STATE_S)
             except queue.Empty:
                 raise TimeoutError("the clerk does not answer") from None
 
+    # ── on the loop's thread ──
+
+    def _call(self, call: Call, patience_s: float, settle: Callable[[Any], Any]) -> None:
+        number = next(self._numbers)
+        self._waiting[number] = _Waiting(time.monotonic() + patience_s, settle)
+        self._send((number, *call))
+
+    def _send(self, message: Message) -> None:
+        self._outgoing += packed(message)
+        self._unsent += 1
+        if self._unsent == 1:
+            self._loop.call_soon(self._flush)
+        elif self._unsent == AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        """As much as goes through; a clerk who does not take it keeps nobody but his callers."""
+        self._unsent = 0
+        try:
+            del self._outgoing[: self._socket.send(self._outgoing)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return  # he is gone, which `_read` is told as well
+        if self._outgoing and not self._is_full:
+            self._loop.add_writer(self._socket, self._flush)
+        elif self._is_full and not self._outgoing:
+            self._loop.remove_writer(self._socket)
+        self._is_full = bool(self._outgoing)
+
     def _read(self) -> None:
         try:
-            for messages in received(self._socket):
-                for number, accepted, problem in messages:
-                    if number == STATE:
-                        self._state.put(accepted)
-                    elif (entry := self._waiting.get(number)) is not None:
-                        entry.settle(_answer(accepted, problem))
-        finally:
+            chunk = self._socket.recv(MOST_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._loop.remove_reader(self._socket)
             if not self._is_closing:
                 log.critical("the clerk is gone, and so is this gateway")
                 os._exit(1)
-            self._socket.close()
+        for number, accepted, problem in self._parts.take(chunk):
+            if number == STATE:
+                self._state.put(accepted)
+            elif (waiting := self._waiting.pop(number, None)) is not None:
+                waiting.settle(_answer(accepted, problem))
+
+    def _look(self) -> None:
+        """Who has waited for too long?"""
+        now = time.monotonic()
+        for number in [number for number, waiting in self._waiting.items() if waiting.until <= now]:
+            self._waiting.pop(number).settle(TimeoutError("the clerk does not answer"))
+        self._loop.call_later(LOOK_S, self._look)
 
 
 def _answer(accepted: Message | None, problem: Message | None) -> Accepted | BaseException:

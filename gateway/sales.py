@@ -23,6 +23,8 @@ from seckill.problems import Problem
 FRESH_S = 0.25
 STALE_S = 10.0
 PATIENCE_S = 3.0
+KEPT_S = 0.1
+"""So often a snapshot is taken by who keeps it fresh."""
 
 
 class Availability(StrEnum):
@@ -41,15 +43,35 @@ class _Snapshot:
 
 _snapshot = _Snapshot()
 _lock = threading.Lock()
+_is_wanted = threading.Event()
 
 
-def views(*, wait: bool = False) -> dict[int, SaleView]:
+def keep() -> None:
+    """On a thread, for ever: fresh while anybody wants it to be, so that nobody else has to look."""
+    while True:
+        _is_wanted.wait()
+        _is_wanted.clear()
+        try:
+            views(older_than_s=KEPT_S)
+        except Problem:
+            pass  # whoever wants to know is told
+        time.sleep(KEPT_S)
+
+
+def are_kept() -> bool:
+    """Is what is known so new that asking for it waits for nobody? From now on it shall be."""
+    if not _is_wanted.is_set():
+        _is_wanted.set()
+    return time.monotonic() - _snapshot.taken_at < FRESH_S - KEPT_S / 2
+
+
+def views(*, wait: bool = False, older_than_s: float = FRESH_S) -> dict[int, SaleView]:
     """One thread refreshes, the others go on with what there is, unless they had better `wait` for him. Too old a
     snapshot is no answer: then all wait, once, and if he has had none either it is an error, not a guess."""
     age_s = time.monotonic() - _snapshot.taken_at
-    if age_s > FRESH_S and _lock.acquire(timeout=PATIENCE_S if wait or age_s > STALE_S else 0):
+    if age_s > older_than_s and _lock.acquire(timeout=PATIENCE_S if wait or age_s > STALE_S else 0):
         try:
-            if time.monotonic() - _snapshot.tried_at > FRESH_S:
+            if time.monotonic() - _snapshot.tried_at > older_than_s:
                 _refresh()
                 _snapshot.tried_at = time.monotonic()
         finally:

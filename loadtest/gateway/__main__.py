@@ -18,15 +18,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from loadtest.broker.processes import commit, hardware
 from loadtest.gateway import report
-from loadtest.gateway.measuring import BARE, GATEWAY, ROOM, Run, World, WorldFault, cores
+from loadtest.gateway.measuring import MOST, SERVERS, Run, World, WorldFault, cores
 
 WARM_UP_S = 2.0
+CONNECTIONS = [96, 384]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
-    if not all(1 <= each <= ROOM for each in chosen.connections):
-        print(f"seckill: --connections are 1 to {ROOM}: so many may wait in the gateway", file=sys.stderr)
+    if not all(1 <= each <= MOST for each in chosen.connections):
+        print(f"seckill: --connections are 1 to {MOST}: so many may wait in the gateway", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever ends this run ends its servers, too
     console = Console()
@@ -57,24 +58,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(folder: Path, chosen: argparse.Namespace, console: Console) -> tuple[list[Run], dict[str, float]]:
     runs = []
+    names = {view: str(number) for number, view in enumerate(SERVERS)}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=2 + 2 * chosen.repeat * len(chosen.connections) + 1)
+        task = progress.add_task("", total=len(SERVERS) * (1 + chosen.repeat * len(chosen.connections)) + 1)
 
         def tell(text: str) -> None:
             progress.update(task, description=text)
 
         with World(folder, tell).running() as world:
-            for view in (GATEWAY, BARE):
+            for view in SERVERS:
                 tell(f"warm up the {view}")
-                world.fire(view, f"warm-{view[0]}", WARM_UP_S, max(chosen.connections))
+                world.fire(view, f"warm-{names[view]}", WARM_UP_S, max(chosen.connections))
                 progress.advance(task)
             for repetition in range(chosen.repeat):
-                for view in (GATEWAY, BARE) if repetition % 2 else (BARE, GATEWAY):
+                for view in SERVERS if repetition % 2 else reversed(SERVERS):
                     tell(f"{view}, {repetition + 1} of {chosen.repeat}")
                     tries = []
                     for count in chosen.connections:
-                        tries.append(world.fire(view, f"{view[0]}{repetition}-{count}-", chosen.seconds, count))
+                        tries.append(world.fire(view, f"{names[view]}{repetition}-{count}-", chosen.seconds, count))
                         progress.advance(task)
                     runs.append(max(tries, key=lambda run: run.accepted_s))
             tell("each step by itself")
@@ -107,8 +109,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run (default: 5)")
     parser.add_argument(
-        "--connections", type=int, nargs="+", default=[ROOM // 2, ROOM], metavar="N",
-        help=f"each with one request at a time; of several what serves a view best (default: {ROOM // 2} {ROOM})",
+        "--connections", type=int, nargs="+", default=CONNECTIONS, metavar="N",
+        help=f"each with one request at a time; of several what serves a view best (default: {CONNECTIONS})",
     )  # fmt: skip
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE")

@@ -19,11 +19,15 @@ from seckill.stack import ready, servers, setup
 from seckill.stack.broker import BrokerProcess, free_port
 from seckill.stack.services import Layout, Ports
 
-GATEWAY, BARE = "gateway", "bare view"
-APPLICATIONS = {GATEWAY: "seckill.wsgi:application", BARE: "loadtest.gateway.bare:application"}
-THREADS = 128
-ROOM = THREADS * 3 // 4
-"""So many may wait in the gateway at once."""
+GATEWAY, BARE, WSGI = "gateway", "bare view", "bare view, WSGI"
+SERVERS: dict[str, tuple[str, ...]] = {
+    GATEWAY: ("rsgi", "seckill.rsgi:application", "--backpressure", "4096"),
+    BARE: ("rsgi", "loadtest.gateway.bare:application", "--backpressure", "4096"),
+    WSGI: ("wsgi", "loadtest.gateway.bare:wsgi", "--blocking-threads", "1"),
+}
+"""One thread: what never waits is slower on more."""
+MOST = 768
+"""So many may wait in the gateway at once (gateway/door.py)."""
 START_S = 60.0
 MOST_A_SECOND = 12_000
 """Requests prepared for each second: more than any of the two answers."""
@@ -52,7 +56,7 @@ class World:
     def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
         self._folder = folder
         self._tell = tell
-        self._ports = {name: free_port() for name in (*Ports().all(), BARE)}
+        self._ports = {name: free_port() for name in (*Ports().all(), BARE, WSGI)}
         ports = Ports(**{name: self._ports[name] for name in Ports().all()})
         self._layout = Layout(folder, ports)
         self._pids: dict[str, int] = {}
@@ -79,12 +83,12 @@ class World:
             self._tell("make tables, topics and a sale")
             setup.prepare(self._layout, self._tell)
             self.sale = self._create_sale()
-            for view, application in APPLICATIONS.items():
+            for view, (interface, *served) in SERVERS.items():
                 self._tell(f"start the {view}")
                 port = self._ports[view]
                 command = [
-                    sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port),
-                    "--blocking-threads", str(THREADS), "--workers", "1", "--log-level", "warning", application,
+                    sys.executable, "-m", "granian", "--interface", interface, "--host", "127.0.0.1",
+                    "--port", str(port), "--workers", "1", "--log-level", "warning", *served,
                 ]  # fmt: skip
                 check = ready.http(f"http://127.0.0.1:{port}/{'readyz' if view == GATEWAY else 'livez'}")
                 stack.enter_context(self._process(view, command, check, env=self.environment))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from loadtest.gateway.measuring import BARE, GATEWAY, Run
+from loadtest.gateway.measuring import BARE, GATEWAY, WSGI, Run
 
 GOAL = 0.6
 NEARLY_ALL = 0.85
 
 
-def pairs(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
-    ours, theirs = ([run for run in runs if run.view == view] for view in (GATEWAY, BARE))
+def pairs(runs: Sequence[Run], peer: str = BARE) -> list[tuple[Run, Run]]:
+    ours, theirs = ([run for run in runs if run.view == view] for view in (GATEWAY, peer))
     return list(zip(ours, theirs, strict=True))
 
 
-def ratios(runs: Sequence[Run]) -> list[float]:
+def ratios(runs: Sequence[Run], peer: str = BARE) -> list[float]:
     """Accepted by ours to answered by theirs, within each repetition."""
-    return [ours.accepted_s / theirs.accepted_s for ours, theirs in pairs(runs)]
+    return [ours.accepted_s / theirs.accepted_s for ours, theirs in pairs(runs, peer)]
 
 
 def cpu_ratios(runs: Sequence[Run]) -> list[float]:
@@ -44,33 +44,43 @@ def spread(values: Sequence[float]) -> str:
 def markdown(runs: Sequence[Run], steps: Mapping[str, float], about: Mapping[str, str], cores: int) -> str:
     lines = [
         "# The gateway beside a bare Django view", "",
-        "Written by `python -m loadtest.gateway`; run it again to compare. Both are served by Granian (WSGI, one"
-        " worker, the same threads, settings and middleware) and get the same requests. The gateway's are admitted,"
-        " sent with acks=all to a topic that is synced, and answered 202 once the broker has acknowledged them.", "",
+        "Written by `python -m loadtest.gateway`; run it again to compare. Both are served by Granian and"
+        " `seckill.serving` (one worker, the same settings and middleware) and get the same requests. The gateway's are"
+        " admitted, sent with acks=all to a topic that is synced, and answered 202 once the broker has acknowledged"
+        " them. The bare view is served by WSGI, too, with one thread: the quickest way for a view that never waits,"
+        " and none for one that does.", "",
         *(f"* {name}: {text}" for name, text in about.items()),
         f"* what kept the gateway from more: {limited_by(runs, cores)}", "",
-        "| | gateway | bare view | ratio | goal |", "|---|--:|--:|--:|---|",
+        "| | gateway | bare view | ratio | goal | bare view, WSGI | ratio |", "|---|--:|--:|--:|---|--:|--:|",
     ]  # fmt: skip
-    ours, theirs = ([run for run in runs if run.view == view] for view in (GATEWAY, BARE))
+    ours, theirs, wsgi = ([run for run in runs if run.view == view] for view in (GATEWAY, BARE, WSGI))
+    views = {GATEWAY: ours, BARE: theirs, WSGI: wsgi}
     verdict = "✓" if median(ratios(runs)) >= GOAL else "✗"
+
+    def row(name: str, value: Callable[[Run], float], form: str = ",.0f", goal: str = "", **ratio: str) -> str:
+        middle = {view: format(median(map(value, each)), form) for view, each in views.items()}
+        return (
+            f"| {name} | {middle[GATEWAY]} | {middle[BARE]} | {ratio.get('bare', '')} | {goal} | {middle[WSGI]} |"
+            f" {ratio.get('wsgi', '')} |"
+        )
+
     lines += [
-        f"| accepted (answered) a second | {_middle(run.accepted_s for run in ours)} |"
-        f" {_middle(run.accepted_s for run in theirs)} | {spread(ratios(runs))} | ≥ {GOAL} {verdict} |",
-        f"| connections | {_middle(run.connections for run in ours)} |"
-        f" {_middle(run.connections for run in theirs)} | | |",
-        f"| CPU of the server for a request, µs | {_middle(run.cpu_us for run in ours)} |"
-        f" {_middle(run.cpu_us for run in theirs)} | {spread(cpu_ratios(runs))} | |",
-        f"| share that was accepted | {min(run.share_accepted for run in ours):.3f} |"
-        f" {min(run.share_accepted for run in theirs):.3f} | | |",
+        row(
+            "accepted (answered) a second", lambda run: run.accepted_s, goal=f"≥ {GOAL} {verdict}",
+            bare=spread(ratios(runs)), wsgi=spread(ratios(runs, WSGI)),
+        ),
+        row("connections", lambda run: run.connections),
+        row("CPU of the server for a request, µs", lambda run: run.cpu_us, bare=spread(cpu_ratios(runs))),
+        row("share that was accepted", lambda run: run.share_accepted, ".3f"),
         *(
-            f"| {name}, ms | {median(run.latencies_ms[name] for run in ours):.1f} |"
-            f" {median(run.latencies_ms[name] for run in theirs):.1f} | | |"
+            row(f"{name}, ms", lambda run, name=name: run.latencies_ms[name], ".1f")  # type: ignore[misc]
             for name in ours[0].latencies_ms
         ),
         *(
-            f"| cores used: {'the server' if name == GATEWAY else name} |"
-            f" {median(run.cores[name] for run in ours):.2f} |"
-            f" {median(run.cores[BARE if name == GATEWAY else name] for run in theirs):.2f} | | |"
+            row(
+                f"cores used: {'the server' if name == GATEWAY else name}",
+                lambda run, name=name: run.cores[run.view if name == GATEWAY else name], ".2f",  # type: ignore[misc]
+            )
             for name in ours[0].cores
         ),
         "",
@@ -90,6 +100,7 @@ def as_json(runs: Sequence[Run], steps: Mapping[str, float], about: Mapping[str,
         "about": dict(about),
         "goal": GOAL,
         "ratios": ratios(runs),
+        "ratios_wsgi": ratios(runs, WSGI),
         "cpu_ratios": cpu_ratios(runs),
         "runs": [{name: getattr(run, name) for name in Run.__slots__} for run in runs],
         "steps_us": dict(steps),

@@ -14,10 +14,10 @@ from seckill.stack import ready
 @contextmanager
 def second_gateway(world: World, clock_ahead_s: int = 0) -> Iterator[str]:
     """Another one beside that of the stack, with its own idea of the time if it is told so; its address."""
-    application = "seckill.faults.skewed:application" if clock_ahead_s else "seckill.wsgi:application"
+    application = "seckill.faults.skewed:application" if clock_ahead_s else "seckill.rsgi:application"
     command = [
-        sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port",
-        str(world.second_port), "--blocking-threads", "16", "--workers", "1", "--log-level", "warning", application,
+        sys.executable, "-m", "granian", "--interface", "rsgi", "--host", "127.0.0.1", "--port",
+        str(world.second_port), "--workers", "1", "--log-level", "warning", application,
     ]  # fmt: skip
     more = {"FAULT_CLOCK_AHEAD_S": str(clock_ahead_s), "DJANGO_SETTINGS_MODULE": "seckill.settings"}
     with (world.folder / "logs" / "gateway.second.log").open("ab") as output:

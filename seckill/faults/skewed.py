@@ -10,6 +10,6 @@ _time, _time_ns = time.time, time.time_ns
 time.time = lambda: _time() + _ahead_s
 time.time_ns = lambda: _time_ns() + _ahead_s * 1_000_000_000
 
-from seckill.wsgi import application  # noqa: E402  # only now: whoever takes the time has to take it from here
+from seckill.rsgi import application  # noqa: E402  # only now: whoever takes the time has to take it from here
 
 __all__ = ["application"]

@@ -229,7 +229,7 @@ def services(layout: Layout) -> list[Service]:
         Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), ready.file),
         Service(
             "gateway",
-            _granian("wsgi", ports.gateway, "seckill.wsgi:application", "--blocking-threads", "128"),
+            _granian("rsgi", ports.gateway, "seckill.rsgi:application", "--backpressure", "4096"),
             lambda layout, _: ready.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
         ),
         Service(

@@ -30,7 +30,7 @@ ONE = ("inventory", "orders")
 SCALE = [f"{name}=0" for name in LEFT_OUT] + [f"{name}=1" for name in ONE]
 STOPPED_S = 60.0
 DEADLINE_S = 100
-POOL = 16  # connections to the database (seckill/wsgi.py)
+POOL = 16  # connections to the database (seckill/rsgi.py)
 
 
 @pytest.fixture(scope="module")

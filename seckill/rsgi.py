@@ -1,0 +1,35 @@
+"""The gateway's application, for Granian's interface RSGI. Its threads share a pool of database connections; most of
+what they do needs none."""
+
+import os
+import resource
+import threading
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
+django.setup()
+
+from gateway import sales  # noqa: E402  # needs what has just been set up
+from gateway.door import door  # noqa: E402
+from gateway.hatch import hire  # noqa: E402
+from gateway.starting import check  # noqa: E402
+from gateway.staying import stays  # noqa: E402
+from seckill import logs  # noqa: E402
+from seckill.garbage import settle_down  # noqa: E402
+from seckill.serving import Serving  # noqa: E402
+
+FILES = 8192
+"""A connection is one; how many are taken says `--backpressure`."""
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+most = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+logs.of_a_web_server()
+check()
+threading.Thread(target=sales.keep, name="sales", daemon=True).start()
+hatch = hire()
+door.behind = hatch
+application = Serving(stays, hatch.open)
+settle_down()

@@ -1,0 +1,39 @@
+"""What stays on the loop: nothing that could ask database or Redis."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gateway import sales
+from gateway.staying import stays
+
+
+@pytest.fixture(autouse=True)
+def snapshot(monkeypatch: pytest.MonkeyPatch) -> sales._Snapshot:
+    made = sales._Snapshot(taken_at=time.monotonic())
+    monkeypatch.setattr(sales, "_snapshot", made)
+    return made
+
+
+@pytest.mark.parametrize("path", ["/api/v1/sales/1/purchases", "/api/v1/sales", "/api/v1/sales/17"])
+def test_purchases_and_sales_that_are_kept_stay(path: str) -> None:
+    assert stays("POST", path)
+    assert stays("GET", path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/readyz", "/metrics", "/buy", "/api/v1/sales/1/ticket", "/api/v1/sessions", "/api/v1/purchases/1",
+     "/api/v1/sales/1/purchases/", "/api/v1/sales/1/purchases\n", "/api/v1/sales/١", "/api/v1/sales/1/x/purchases"],
+)  # fmt: skip
+def test_everything_else_gets_a_thread(path: str) -> None:
+    assert not stays("GET", path)
+
+
+def test_sales_that_may_have_to_be_asked_for_do_not_stay(snapshot: sales._Snapshot) -> None:
+    snapshot.taken_at = time.monotonic() - sales.FRESH_S + sales.KEPT_S / 2
+    assert not stays("GET", "/api/v1/sales")
+    assert sales._is_wanted.is_set()
+    assert stays("POST", "/api/v1/sales/1/purchases")
