@@ -16,13 +16,13 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [
+    path("api/v1/", include("gateway.urls")),  # first, because Django tries one after the other
     path("livez", livez),
     path("readyz", readyz),
     path("metrics", metrics),
     path("api/docs", document.docs),
     path("api/openapi.json", document.openapi),
     path("problems/<slug:kind>", document.problem),
-    path("api/v1/", include("gateway.urls")),
     path("api/v1/", include("orders.urls")),
     path("", include("gateway.pages.urls")),
     path("orders", include("orders.pages")),

@@ -17,9 +17,10 @@ from gateway import door as doors
 from gateway import submissions
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.desk import Desk
-from gateway.door import THREADS, Door, Here
+from gateway.door import Door, Here
 from gateway.submissions import Turnstile, Wanted
 from seckill.problems import Problem
+from seckill.serving import THREADS
 from seckill.streams.slots import NoLease, NotNow
 from seckill.topics import PURCHASE_REQUESTS
 from tests.services import together, until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 from django.conf import settings
@@ -48,3 +49,16 @@ def test_the_header_is_believed_from_its_end_as_far_as_it_is_ours(peer: str, for
 def test_what_is_no_network_is_refused() -> None:
     with pytest.raises(ValueError):
         networks("127.0.0.1, elsewhere")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1.2.3.4", "01.2.3.4", "1.2.3", "1.2.3.4 ", "0x1.2.3.4", "1.2.3.256", "", "1.2.3.4.5",
+      "\uff11.2.3.4", "1.2.3.4\x00"],
+)  # fmt: skip
+def test_the_quick_way_takes_for_an_address_what_the_library_does(text: str) -> None:
+    try:
+        expected = str(ip_address(text))
+    except ValueError:
+        expected = "unknown"
+    assert client_address({"REMOTE_ADDR": text}) == expected
