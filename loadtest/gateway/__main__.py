@@ -21,7 +21,7 @@ from loadtest.gateway import report
 from loadtest.gateway.measuring import MOST, SERVERS, Run, World, WorldFault, cores
 
 WARM_UP_S = 2.0
-CONNECTIONS = [96, 384]
+CONNECTIONS = [96, 384, 640]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
