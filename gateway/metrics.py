@@ -74,6 +74,8 @@ FAMILIES: list[Family] = [
 
 @require_GET
 def metrics(request: HttpRequest) -> HttpResponse:
+    counted, *asked = FAMILIES
     with _counting:  # no new answer comes up meanwhile
-        text = page(FAMILIES)
+        text = page([counted])
+    text += page(asked)  # not under the lock: the clerk is asked, and he answers by the loop, which counts
     return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from django.utils import timezone
 from gateway import buying
 from gateway import metrics as of_gateway
 from gateway.door import Here
+from gateway.submissions import State
 from inventory import metrics as of_inventory
 from inventory.models import Sale, Stock
 from mqcore.metrics import Family, Histogram
@@ -76,6 +78,24 @@ def test_a_gateway_counts_purchases_by_what_it_has_answered(client: Client, monk
     assert 'seckill_purchase_seconds_count{answer="sold-out"} 3' in lines
     assert "seckill_queue_breaker_state 0" in lines
     assert any(line.startswith('seckill_submissions_total{end="acknowledged"} ') for line in lines)
+
+
+def test_purchases_are_counted_while_the_clerk_is_asked_how_he_stands(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He is asked by the loop that counts them: held up by the page, it would wait for itself."""
+    counted: list[bool] = []
+
+    def state(self: Here) -> State:
+        counting = threading.Thread(target=of_gateway.count, args=("accepted", 0.1), daemon=True)
+        counting.start()
+        counting.join(5)
+        counted.append(not counting.is_alive())
+        return State(0, 0, 0)
+
+    monkeypatch.setattr(Here, "state", state)
+    assert client.get("/metrics").status_code == 200
+    assert counted and all(counted)
 
 
 def test_a_gateway_is_asked_by_its_address_for_metrics_and_for_nothing_else(client: Client) -> None:
