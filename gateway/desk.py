@@ -83,7 +83,7 @@ class Desk:
         user_id = call.user_id or tokens.bearer(call.authorization)
         if not KEY.fullmatch(call.key):
             raise Problem(400, "bad-idempotency-key", "Send an Idempotency-Key of 1 to 64 printable characters.")
-        view = sales.find(call.sale_id)
+        view = sales.find(call.sale_id, missing_for_s=sales.JUST_S)  # who was shown it a moment ago may buy
         quantity = body(call.body).get("quantity", 1)
         if type(quantity) is not int or not 0 < quantity <= MOST_UNITS:
             raise Problem(400, "bad-quantity", "`quantity` is a whole number from 1 on.")

@@ -25,6 +25,7 @@ STALE_S = 10.0
 PATIENCE_S = 3.0
 KEPT_S = 0.1
 """So often a snapshot is taken by who keeps it fresh."""
+JUST_S = 0.005
 
 
 class Availability(StrEnum):
@@ -81,9 +82,9 @@ def views(*, wait: bool = False, older_than_s: float = FRESH_S) -> dict[int, Sal
     return _snapshot.views
 
 
-def find(sale_id: int) -> SaleView:
-    """A sale that is not in an old snapshot may have been made since: "not found" is said by a fresh one only."""
-    found = views().get(sale_id) or views(wait=True).get(sale_id)
+def find(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
+    """A sale that is not in an old snapshot may have been made since: "not found" is said by one that is not older."""
+    found = views().get(sale_id) or views(wait=True, older_than_s=missing_for_s).get(sale_id)
     if found is None:
         raise Problem(404, "no-such-sale", f"There is no sale {sale_id}.")
     return found

@@ -162,6 +162,16 @@ def test_a_sale_made_a_moment_ago_is_found_by_all_who_come_at_once(
     assert together([lambda number=number: ask(number) for number in range(20)]) == ["Second gong"] * 20  # type: ignore[misc]
 
 
+def test_who_was_shown_a_sale_by_one_process_may_buy_in_the_other(client: Client, redis: Redis) -> None:
+    """The clerk looks by himself: what he does not know is not taken for missing because he looked a moment ago."""
+    assert sales.views()
+    sales._snapshot.taken_at = sales._snapshot.tried_at = time.monotonic() - 2 * sales.JUST_S
+    show(redis, view(id=8, name="Second gong"))
+    with pytest.raises(Problem):
+        sales.find(8)  # good enough for those who only read
+    assert sales.find(8, missing_for_s=sales.JUST_S).name == "Second gong"
+
+
 def test_while_redis_is_away_nobody_queues_up_to_find_that_out_again(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
