@@ -22,6 +22,7 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_started
 from django.http.response import HttpResponseBase
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 from greenlet import greenlet
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,10 @@ class Serving:
         length = environ.get("CONTENT_LENGTH", "")
         # More is not read: Django says by the length alone that it is too much.
         is_read = length.isdecimal() and 0 < int(length) <= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        environ["wsgi.input"] = BytesIO(await protocol() if is_read else b"")
+        try:
+            environ["wsgi.input"] = BytesIO(await protocol() if is_read else b"")
+        except ProtocolClosed:
+            return  # he hung up before he had said all
         if self._stays(scope.method, scope.path):
             done = self._loop.create_future()
             greenlet(self._stay).switch(environ, protocol, done)

@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 from greenlet import getcurrent
 
 from seckill.serving import Answer, Serving, answer_of, environ_of
@@ -150,6 +151,19 @@ def test_who_wakes_a_request_does_not_suffer_from_its_failure(caplog: pytest.Log
     waiting.clear()
     asyncio.run(work())
     assert "a request could not be answered" in caplog.text
+
+
+def test_who_hangs_up_before_he_has_said_all_is_no_fault_of_ours() -> None:
+    class Cut(Protocol):
+        async def __call__(self) -> bytes:
+            raise ProtocolClosed
+
+    async def work() -> None:
+        protocol = Cut()
+        await serving().__rsgi__(Scope("/api/v1/where", ("content-length", "4"), method="POST"), protocol)
+        assert protocol.answer is None
+
+    asyncio.run(work())
 
 
 def test_a_request_looks_as_wsgi_shows_it() -> None:
