@@ -60,10 +60,12 @@ def keep() -> None:
 
 
 def are_kept() -> bool:
-    """Is what is known so new that asking for it waits for nobody? From now on it shall be."""
-    if not _is_wanted.is_set():
+    """Is what is known so new that asking for it waits for nobody? Then it shall stay so. After a quiet hour nobody
+    else begins to look: whoever asks does, and has it as it is now."""
+    age_s = time.monotonic() - _snapshot.taken_at
+    if age_s < FRESH_S and not _is_wanted.is_set():
         _is_wanted.set()
-    return time.monotonic() - _snapshot.taken_at < FRESH_S - KEPT_S / 2
+    return age_s < FRESH_S - KEPT_S / 2
 
 
 def views(*, wait: bool = False, older_than_s: float = FRESH_S) -> dict[int, SaleView]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -21,6 +22,7 @@ import pytest
 from kafka import KafkaConsumer
 from redis import Redis
 
+from gateway.sales import FRESH_S
 from tests.journeys.stack import Buyer, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -201,6 +203,7 @@ def test_what_redis_forgets_is_told_by_the_projection(stack: Stack) -> None:
     accepted = buy_and_pay(stack, buyer, sale)
     Redis(port=stack.ports["redis"]).flushall()
     assert buyer.look(accepted["request_id"])["state"] == "PAID"
+    time.sleep(FRESH_S)  # until then it is shown as it was
     stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[0] == 200, "the sale to be shown again")
     status, again = buyer.buy(sale)
     assert (status, again["request_id"]) == (202, accepted["request_id"])

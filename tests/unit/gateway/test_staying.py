@@ -35,5 +35,15 @@ def test_everything_else_gets_a_thread(path: str) -> None:
 def test_sales_that_may_have_to_be_asked_for_do_not_stay(snapshot: sales._Snapshot) -> None:
     snapshot.taken_at = time.monotonic() - sales.FRESH_S + sales.KEPT_S / 2
     assert not stays("GET", "/api/v1/sales")
-    assert sales._is_wanted.is_set()
     assert stays("POST", "/api/v1/sales/1/purchases")
+
+
+def test_sales_are_kept_while_they_are_asked_for_and_not_after_a_quiet_hour(snapshot: sales._Snapshot) -> None:
+    """Who comes first then looks himself: if somebody else did, he would be shown what was an hour ago."""
+    sales._is_wanted.clear()
+    snapshot.taken_at = time.monotonic() - sales.FRESH_S
+    assert not stays("GET", "/api/v1/sales")
+    assert not sales._is_wanted.is_set()
+    snapshot.taken_at = time.monotonic()
+    assert stays("GET", "/api/v1/sales")
+    assert sales._is_wanted.is_set()
