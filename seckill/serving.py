@@ -10,7 +10,6 @@ What runs on the loop must not block; Django itself refuses it the database (Syn
 from __future__ import annotations
 
 import logging
-import sys
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,11 +30,6 @@ THREADS = 128
 
 Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
-
-SAME: Environ = {
-    "SCRIPT_NAME": "", "wsgi.version": (1, 0), "wsgi.errors": sys.stderr, "wsgi.multithread": True,
-    "wsgi.multiprocess": True, "wsgi.run_once": False,
-}  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -96,9 +90,10 @@ class Serving:
 
 
 def environ_of(scope: Any) -> Environ:
-    """What WSGI calls the same. The server has no name of its own: without a host a request is none."""
-    environ = SAME | {
-        "REQUEST_METHOD": scope.method, "PATH_INFO": _as_bytes(scope.path),
+    """What WSGI calls the same, as far as Django looks at it. The server has no name of its own: without a host a
+    request is none."""
+    environ: Environ = {
+        "REQUEST_METHOD": scope.method, "SCRIPT_NAME": "", "PATH_INFO": _as_bytes(scope.path),
         "QUERY_STRING": _as_bytes(scope.query_string), "SERVER_NAME": "", "SERVER_PORT": "",
         "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"), "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
         "wsgi.url_scheme": scope.scheme,

@@ -48,6 +48,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 APPEND_SLASH = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024  # of each open connection; no form of ours is longer
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
