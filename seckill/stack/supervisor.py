@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
-from seckill.stack import control, instances, ready, servers, setup
+from seckill.stack import control, instances, passwords, ready, servers, setup
 from seckill.stack.control import StackFault
 from seckill.stack.instances import Instance
 from seckill.stack.services import Layout, Service, services
@@ -54,9 +54,12 @@ class Supervisor:
         for mark in layout.run.glob("*.ready"):
             mark.unlink()
         self._check_ports()
-        (layout.run / "environment.json").write_text(json.dumps(layout.addresses(), indent=2))
+        written = layout.run / "environment.json"  # it holds passwords
+        written.touch(mode=0o600)
+        written.chmod(0o600)
+        written.write_text(json.dumps(layout.addresses(), indent=2))
         if any(service.name == "postgres" for service in self._services):
-            servers.init_postgres(layout.folder / "postgres")
+            servers.init_postgres(layout.folder / "postgres", passwords.password(layout.folder, "postgres"))
         for service in self._services:
             if service.is_server:
                 self._bring_up([service])

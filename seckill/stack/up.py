@@ -40,6 +40,7 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
     except StackFault as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         return 2
+    os.umask(0o077)  # data, logs and addresses are for this user only
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: supervisor.request_stop())
     try:

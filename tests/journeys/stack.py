@@ -55,7 +55,9 @@ class Stack:
 
     @property
     def database(self) -> str:
-        return f"postgresql://seckill@127.0.0.1:{self.ports['postgres']}/seckill"
+        """As the running stack has written it down, with the password that it made."""
+        written = json.loads((self.folder / "run" / "environment.json").read_text())
+        return str(written["SECKILL_DATABASE_URL"])
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
 
