@@ -14,6 +14,10 @@ class JournalFault(Exception):
     """Facts could not be appended or will never be committed (disk full, leadership lost)."""
 
 
+class CommandFailed(JournalFault):
+    """A rule, a codec or `apply` raised an exception that none of them promises: a defect of the broker."""
+
+
 class Journal(Protocol, Generic[FactIn]):
     def append(self, facts: Sequence[FactIn]) -> Offset:
         """Append the facts that are kept, as one batch, and return the end they need to be committed to.

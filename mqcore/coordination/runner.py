@@ -6,12 +6,15 @@ journal is stopped and dropped: whoever waits gets the fault, and there is no ro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Generic
 
 from mqcore.clock import Clock, Timer
 from mqcore.coordination.decision import Answer, Command, Decision, Fact, Machine, Tick, Ticket
-from mqcore.coordination.journal import Journal, JournalFault
+from mqcore.coordination.journal import CommandFailed, Journal, JournalFault
+
+log = logging.getLogger(__name__)
 
 Waiter = Callable[[Answer | JournalFault], None]
 
@@ -57,14 +60,21 @@ class Runner(Generic[Command, Fact, Answer]):
             waiter(fault)
 
     def _step(self, ticket: Ticket, command: Command | Tick) -> None:
-        decision = self.machine.decide(ticket, command, self._clock.now())
         try:
+            decision = self.machine.decide(ticket, command, self._clock.now())
             end = self._journal.append(decision.facts)
         except JournalFault as fault:
             self._fail(ticket, fault)
             return
-        for fact in decision.facts:
-            self.machine.apply(fact)
+        except Exception as error:  # a rule or a codec is wrong about this command; nothing was kept or applied
+            self._fail(ticket, _failed("a command failed", command, error))
+            return
+        try:
+            for fact in decision.facts:
+                self.machine.apply(fact)
+        except Exception as error:  # the journal says more than the machine knows: what it answers now may be wrong
+            self.stop(_failed("a decision could not be applied; the machine is stopped", command, error))
+            return
         if self._changed is not None:
             self._changed()
         if decision.answers:
@@ -96,5 +106,24 @@ class Runner(Generic[Command, Fact, Answer]):
             self._timer = self._clock.call_later(delay_ms, self._tick)
 
     def _tick(self) -> None:
+        """Requests that have already arrived are served before time decides.
+
+        After a stall the event loop runs timers before it reads sockets, so a member whose heartbeat waits in a socket
+        would be expelled. Two turns suffice on asyncio and uvloop: the first ends before sockets are read, the second
+        begins after.
+        """
+        self._timer = self._clock.call_soon(self._tick_after_next_turn)
+
+    def _tick_after_next_turn(self) -> None:
+        self._timer = self._clock.call_soon(self._tick_now)
+
+    def _tick_now(self) -> None:
         self._timer = None
         self._step(_TIME, Tick())
+
+
+def _failed(what: str, command: object, error: Exception) -> CommandFailed:
+    """Log the exception that is being handled, and make the fault that the waiting callers get."""
+    name = type(command).__name__
+    log.exception(what, extra={"command": name})
+    return CommandFailed(f"{name} failed: {type(error).__name__}: {error}")

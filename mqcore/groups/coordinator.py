@@ -12,8 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar, cast
 
 from mqcore.clock import Clock, Timer
-from mqcore.coordination.journal import JournalFault
-from mqcore.groups.commands import Asks, ExpireOffsets, ForgetTopic, GroupAnswer, GroupCommand, Phase
+from mqcore.coordination.journal import CommandFailed, JournalFault
+from mqcore.groups.commands import (
+    Asks,
+    CommitOffsets,
+    ExpireOffsets,
+    ForgetTopic,
+    GroupAnswer,
+    GroupCommand,
+    Join,
+    Phase,
+)
 from mqcore.groups.led import LedPartition, Resigned
 from mqcore.groups.records import OFFSETS_TOPIC, partition_of
 from mqcore.groups.rules import GroupRules
@@ -89,10 +98,10 @@ class GroupCoordinator:
             return
         runner = led.groups.get(group_id)
         if runner is None:
-            if self.group_count >= MAX_GROUPS:
+            if isinstance(command, Join | CommitOffsets) and self.group_count >= MAX_GROUPS:
                 waiter(ErrorCode.POLICY_VIOLATION)
                 return
-            runner = led.create(group_id)
+            runner = led.create(group_id)  # for other commands it stays blank and is dropped below
 
         def answered(answer: GroupAnswer | JournalFault) -> None:
             if isinstance(answer, JournalFault):
@@ -100,8 +109,10 @@ class GroupCoordinator:
             else:
                 waiter(cast(A, answer))
 
-        runner.submit(cast(GroupCommand, command), answered)
-        led.drop_if_blank(group_id)
+        try:
+            runner.submit(cast(GroupCommand, command), answered)
+        finally:
+            led.drop_if_blank(group_id)
 
     def submit_all(
         self, requests: Sequence[tuple[str, Asks[A]]], waiter: Callable[[list[A | ErrorCode]], None]
@@ -181,6 +192,8 @@ class GroupCoordinator:
 
 
 def error_of(fault: JournalFault) -> ErrorCode:
+    if isinstance(fault, CommandFailed):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.NOT_COORDINATOR if isinstance(fault, Resigned) else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -68,9 +68,9 @@ def _is_oversized(command: Join, rules: GroupRules) -> bool:
 def _has_room(draft: Draft, command: Join) -> bool:
     """In a rebalance room is for those who are there in time, members or not; otherwise members keep theirs."""
     state, max_size = draft.state, draft.rules.max_size
-    member = state.members.get(command.member_id) or state.members.get(
-        state.instances.get(command.instance_id or "", "")
-    )
+    member = state.members.get(command.member_id)
+    if member is None and command.instance_id is not None:
+        member = state.members.get(state.instances.get(command.instance_id, ""))
     if member is None and not command.member_id and len(state.pending) >= draft.rules.max_pending:
         return False
     if state.phase is Phase.PREPARING_REBALANCE:

@@ -34,11 +34,15 @@ from mqcore.wire.errors import ErrorCode
 
 Facts = tuple[GroupFact, ...]
 
+LATEST_MS = (1 << 63) - 1  # the last moment that a record can name
+
 
 def commit(state: GroupState, command: CommitOffsets, rules: GroupRules, now: Instant) -> tuple[Facts, CommitAnswer]:
     error = _commit_refusal(state, command)
     if sum(len(wanted.topic) + 4 * len(wanted.metadata) for wanted in command.offsets) > rules.max_commit_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    if command.retention_ms is not None and now.wall_ms + command.retention_ms > LATEST_MS:
+        error = ErrorCode.INVALID_REQUEST
     if error is not None:
         return (), CommitAnswer((error,) * len(command.offsets))
     facts: list[GroupFact] = []

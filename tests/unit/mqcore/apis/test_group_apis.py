@@ -481,3 +481,22 @@ def test_a_transaction_finds_a_broker_that_will_refuse_it_and_other_kinds_find_n
     assert (found.error_code, found.node_id, found.host) == (ErrorCode.NONE, 1, "broker")
     assert find(desk, version, key_type=2).error_code == ErrorCode.INVALID_REQUEST
     assert "__consumer_offsets" not in desk.image.topics
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_retention_beyond_the_end_of_time_is_refused_and_leaves_no_group(version: int) -> None:
+    desk = Desk()
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
+    fields = {"group_id": "shop", "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+
+    def error(retention_ms: int) -> int:
+        answer = desk.ask(offset_commit, version, **fields, retention_time_ms=retention_ms)
+        return int(answer.topics[0].partitions[0].error_code)
+
+    latest = (1 << 63) - 1
+    for retention_ms in (latest, latest - desk.office.clock.wall_ms() + 1):
+        assert error(retention_ms) == ErrorCode.INVALID_REQUEST
+        assert desk.groups.group_count == 0
+    assert error(latest - desk.office.clock.wall_ms()) == ErrorCode.NONE
+    desk.office.restart()
+    assert desk.office.committed("shop") == 1

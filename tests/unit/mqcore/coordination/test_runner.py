@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from mqcore.clock import Instant
+import pytest
+import uvloop
+
+from mqcore.clock import Instant, SystemClock
 from mqcore.coordination.decision import Decision, Tick, Ticket
-from mqcore.coordination.journal import JournalFault
+from mqcore.coordination.journal import CommandFailed, JournalFault
 from mqcore.coordination.runner import Runner
 from mqcore.identity import Millis
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
@@ -95,6 +102,10 @@ class Bench:
 
     def _changed(self) -> None:
         self.changes += 1
+
+    @property
+    def waiting_callers(self) -> int:
+        return len(self.runner._waiting)
 
     def submit(self, command: Add | WaitFor) -> list[int | str | JournalFault]:
         heard: list[int | str | JournalFault] = []
@@ -210,3 +221,113 @@ def test_the_journal_rebuilds_the_machine() -> None:
     for fact in bench.journal.kept:
         other.apply(fact)
     assert (other.count, other.waiting) == (bench.machine.count, bench.machine.waiting)
+
+
+@pytest.mark.parametrize("where", ["decide", "append"])
+def test_an_exception_of_a_rule_or_a_codec_answers_its_command_and_changes_nothing(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+    other = bench.wait_for(3)
+
+    def fails(*arguments: object) -> None:
+        raise ValueError("too large for an int64")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.machine if where == "decide" else bench.journal, where, fails)
+        heard = bench.submit(Add(3))
+    assert isinstance(heard[0], CommandFailed)
+    assert "Add failed: ValueError: too large for an int64" in str(heard[0])
+    assert (len(heard), bench.machine.count, other, bench.waiting_callers) == (1, 0, [], 1)
+    assert bench.submit(Add(3)) == [3]
+    assert (other, bench.waiting_callers) == ([3], 0)
+
+
+def test_time_that_meets_an_exception_is_tried_again_a_second_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    waiting = bench.wait_for(9, 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.machine, "decide", lambda *arguments: 1 // 0)
+        bench.clock.advance(100)
+    assert (waiting, bench.clock.next_timer_ms) == ([], 1_000)
+    bench.clock.advance(1_000)
+    assert waiting == ["late"]
+
+
+def test_a_machine_that_cannot_apply_what_was_kept_is_stopped_and_all_waiting_callers_hear_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    waiting = bench.wait_for(9)
+    monkeypatch.setattr(bench.machine, "apply", lambda fact: 1 // 0)
+    for heard in (bench.submit(Add(1)), waiting, bench.submit(Add(1))):
+        assert len(heard) == 1
+        assert isinstance(heard[0], CommandFailed)
+    assert bench.clock.next_timer_ms is None
+
+
+class Kept:
+    """A machine whose one deadline is postponed by each `Add`; `late` says that it passed."""
+
+    def __init__(self, clock: SystemClock, ms: int) -> None:
+        self.clock, self.ms, self.late = clock, ms, False
+        self.until: int | None = clock.now().monotonic_ms + ms
+
+    def decide(self, ticket: Ticket, command: Add | Tick, now: Instant) -> Decision[Added, str]:
+        if isinstance(command, Add):
+            return Decision((Added(now.monotonic_ms + self.ms),), ((ticket, "postponed"),))
+        overdue = self.until is not None and self.until <= now.monotonic_ms
+        return Decision((Added(0),)) if overdue else Decision()
+
+    def apply(self, fact: Added) -> None:
+        self.until = fact.amount or None
+        self.late = self.late or not fact.amount
+
+    def deadline(self) -> Millis | None:
+        return None if self.until is None else Millis(self.until)
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("arrived", [True, False])
+def test_after_a_stall_what_has_arrived_is_served_before_time_decides(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], arrived: bool
+) -> None:
+    loop = make_loop()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    clock = SystemClock(loop)
+    machine = Kept(clock, 40)
+    runner: Runner[Add, Added, str] = Runner(machine, MemoryJournal[Added](), clock)
+    heard: list[object] = []
+
+    def readable() -> None:
+        ours.recv(1)
+        runner.submit(Add(0), heard.append)
+
+    def stall() -> None:
+        """The loop does nothing else until the deadline has passed; a request arrives in the meantime."""
+        if arrived:
+            theirs.send(b"x")
+        time.sleep(0.06)
+
+    async def scene() -> None:
+        loop.add_reader(ours, readable)
+        runner.submit(Add(0), heard.append)
+        first_deadline = machine.until
+        loop.call_soon(stall)
+        while machine.until == first_deadline:
+            await asyncio.sleep(0)
+        loop.remove_reader(ours)
+
+    try:
+        loop.run_until_complete(asyncio.wait_for(scene(), 10))
+    finally:
+        runner.stop(JournalFault("over"))
+        loop.close()
+        ours.close()
+        theirs.close()
+    assert machine.late is not arrived
+    assert heard == ["postponed"] * (1 + arrived)

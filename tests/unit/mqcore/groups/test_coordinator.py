@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from mqcore.groups import coordinator
+from mqcore.groups import coordinator, led
 from mqcore.groups.commands import (
     CommitAnswer,
     DeleteGroup,
@@ -18,6 +18,7 @@ from mqcore.groups.commands import (
     Phase,
 )
 from mqcore.groups.led import RECORDS_PER_STEP
+from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record
 from tests.unit.mqcore.groups.cast import AT_ONCE
@@ -191,6 +192,37 @@ def test_there_are_only_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     assert office.commit("a") == office.commit("b") == FINE
     assert office.commit("c") is ErrorCode.POLICY_VIOLATION
     assert office.commit("a", offset=2) == FINE
+
+
+def test_at_the_limit_an_unknown_group_can_still_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "MAX_GROUPS", 1)
+    office = Office()
+    assert office.commit("a") == FINE
+    assert office.committed("ghost") is None
+    assert office.submit("ghost", Heartbeat("m", 1)).answer is ErrorCode.UNKNOWN_MEMBER_ID
+    assert office.submit("ghost", DeleteGroup()).answer is ErrorCode.GROUP_ID_NOT_FOUND
+    assert phase_of(office, "ghost") is Phase.DEAD
+    assert office.join("ghost").answer is ErrorCode.POLICY_VIOLATION
+    assert office.coordinator.group_count == 1
+
+
+@pytest.mark.parametrize("broken", ["encode", "partition"])
+def test_a_command_that_fails_unexpectedly_is_answered_and_leaves_no_group(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = Office()
+
+    def fails(*arguments: object, **named: object) -> None:
+        raise ValueError("no such int")
+
+    with monkeypatch.context() as patch:
+        if broken == "encode":
+            patch.setattr(led, "encode", fails)
+        else:
+            patch.setattr(Partition, "append_records", fails)
+        assert [office.commit(f"shop-{number}") for number in range(3)] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+    assert office.coordinator.group_count == 0
+    assert office.commit("shop-0") == FINE
 
 
 def test_a_group_id_can_be_empty_but_not_too_long() -> None:

@@ -292,3 +292,13 @@ def test_an_instance_that_nobody_has_with_a_member_id_is_unknown() -> None:
     group = Group()
     member = group.stable()[0]
     assert group.join(member, instance="till-9").answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_empty_instance_id_of_one_member_opens_the_group_to_no_others() -> None:
+    group = Group(replace(AT_ONCE, max_size=1))
+    first = group.join(instance="").answer
+    assert first.error is ErrorCode.NONE
+    group.sync(first.member_id, instance="")
+    assert group.join().answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.join(id_required=True).answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert len(group.state.members) == 1
