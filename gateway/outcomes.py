@@ -41,7 +41,7 @@ Event = PurchaseDecided | UnitsReleased | OrderChanged
 
 
 class Seen(NamedTuple):
-    """What an event, or several of one request, mean to its buyer."""
+    """What an event, or several of one request, mean to its buyer. `is_released`: the units are back in stock."""
 
     request_id: UUID
     user_id: str
@@ -49,6 +49,7 @@ class Seen(NamedTuple):
     state: str
     order_id: UUID | None = None
     pay_before_ms: int | None = None
+    is_released: bool = False
 
 
 class Shown(NamedTuple):
@@ -75,21 +76,25 @@ class Shown(NamedTuple):
 
 _COLUMNS = "request_id, user_id, sale_id, state, order_id, pay_before_ms, may_buy_again"
 
+# One statement, in the order of request ids: it locks each row before it looks at it, so batches of the two topics that
+# have the same requests wait for each other, and never in a circle.
 _RAISE = f"""
 INSERT INTO gateway_outcome AS mine
     (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again, updated_at)
-SELECT *, false, now()
-FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::uuid[], %s::bigint[])
+SELECT *, now()
+FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::uuid[], %s::bigint[], %s::boolean[])
+     AS row (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again)
+ORDER BY request_id
 ON CONFLICT (request_id) DO UPDATE
-SET state = EXCLUDED.state, rank = EXCLUDED.rank, order_id = COALESCE(EXCLUDED.order_id, mine.order_id),
-    pay_before_ms = COALESCE(EXCLUDED.pay_before_ms, mine.pay_before_ms), updated_at = now()
-WHERE mine.rank < EXCLUDED.rank
-RETURNING {_COLUMNS}
-"""
-
-_AGAIN = f"""
-UPDATE gateway_outcome SET may_buy_again = true, updated_at = now()
-WHERE request_id = ANY(%s::uuid[]) AND NOT may_buy_again
+SET state = CASE WHEN mine.rank < EXCLUDED.rank THEN EXCLUDED.state ELSE mine.state END,
+    rank = greatest(mine.rank, EXCLUDED.rank),
+    order_id = CASE WHEN mine.rank < EXCLUDED.rank THEN COALESCE(EXCLUDED.order_id, mine.order_id)
+                    ELSE mine.order_id END,
+    pay_before_ms = CASE WHEN mine.rank < EXCLUDED.rank THEN COALESCE(EXCLUDED.pay_before_ms, mine.pay_before_ms)
+                         ELSE mine.pay_before_ms END,
+    may_buy_again = mine.may_buy_again OR EXCLUDED.may_buy_again,
+    updated_at = now()
+WHERE mine.rank < EXCLUDED.rank OR (EXCLUDED.may_buy_again AND NOT mine.may_buy_again)
 RETURNING {_COLUMNS}
 """
 
@@ -104,22 +109,19 @@ def seen(event: Event) -> Seen | None:
         case OrderChanged() if event.event in OF_ORDER:
             state = OF_ORDER[event.event]
             return Seen(event.request_id, event.user_id, event.sale_id, state, event.order_id, event.pay_before_ms)
+        case UnitsReleased():  # proves that they were reserved, even if that decision could not be projected
+            return Seen(event.request_id, event.user_id, event.sale_id, "RESERVED", is_released=True)
         case _:
             return None
 
 
 def project(events: Sequence[Event]) -> list[Shown]:
     """Inside the transaction of the consume loop: the rows that have changed, as they are now."""
-    changed: dict[UUID, Shown] = {}
     highest = _highest(filter(None, map(seen, events)))
-    if highest:
-        ranked = [(*each[:4], RANKS[each.state], *each[4:]) for each in highest]
-        columns = [list(column) for column in zip(*ranked, strict=True)]
-        changed |= {row.request_id: row for row in _rows(_RAISE, columns)}
-    released = [event.request_id for event in events if isinstance(event, UnitsReleased)]
-    if released:
-        changed |= {row.request_id: row for row in _rows(_AGAIN, [released])}
-    return list(changed.values())
+    if not highest:
+        return []
+    ranked = [(*each[:4], RANKS[each.state], *each[4:]) for each in highest]
+    return _rows(_RAISE, [list(column) for column in zip(*ranked, strict=True)])
 
 
 def find(request_id: UUID) -> Shown | None:
@@ -128,14 +130,18 @@ def find(request_id: UUID) -> Shown | None:
 
 
 def _highest(all_seen: Iterable[Seen]) -> list[Seen]:
-    """One for each request, in one order for all transactions, so that they do not wait for one another in a circle."""
+    """One for each request."""
     highest: dict[UUID, Seen] = {}
     for each in all_seen:
         other = highest.get(each.request_id)
-        if other is None or RANKS[each.state] > RANKS[other.state]:
-            known = each if other is None or each.order_id else each._replace(order_id=other.order_id)
-            highest[each.request_id] = known
-    return sorted(highest.values())
+        if other is None:
+            highest[each.request_id] = each
+            continue
+        upper, lower = (each, other) if RANKS[each.state] > RANKS[other.state] else (other, each)
+        highest[each.request_id] = upper._replace(
+            order_id=upper.order_id or lower.order_id, is_released=upper.is_released or lower.is_released
+        )
+    return list(highest.values())
 
 
 def _rows(statement: str, parameters: Sequence[Any]) -> list[Shown]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inventory.releasing import settle
+from inventory.releasing import Settling, settle_all
 from inventory.reserving import discard, reserve
 from orders.events import read as read_order
 from seckill.envelope import BadEnvelope
@@ -28,9 +28,10 @@ class OrderEvents:
     topics = (ORDER_EVENTS,)
 
     def handle(self, batch: Batch) -> None:
+        events: list[Settling] = []
         for record in batch.records:
             try:
-                changed = read_order(record.envelope)
+                events.append((record.envelope, read_order(record.envelope)))
             except BadEnvelope as bad:
                 raise Permanent(str(bad)) from bad
-            settle(record.envelope, changed)
+        settle_all(events)

@@ -9,19 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
 from django.db import IntegrityError, OperationalError
 from psycopg.errors import UniqueViolation
 
+from inventory.models import Stock
 from seckill.envelope import Origin
 from seckill.streams import statements
 
 
 class Overtaken(OperationalError):
     """Another transaction was faster; passing, like a serialization failure."""
+
+
+class Move(NamedTuple):
+    """A ledger entry of settlement: units of one request from one account to another."""
+
+    stock_id: int
+    version: int
+    debit: str
+    credit: str
+    units: int
+    kind: str
+    cause: UUID
+    request_id: UUID
 
 
 _DECIDED = """
@@ -57,6 +71,35 @@ _RESERVED = """
 INSERT INTO inventory_ledger (stock_id, version, debit, credit, units, kind, cause, request_id, at)
 SELECT %b, version, 'available', 'reserved', units, 'reserve', request_id, request_id, now()
 FROM unnest(%b::bigint[], %b::bigint[], %b::uuid[]) AS row (version, units, request_id)
+"""
+
+# In the order of event ids: two transactions that insert the same events never wait for each other in a circle.
+_SETTLED = """
+INSERT INTO inventory_settled (event_id, kind, request_id, posted)
+SELECT event_id, kind, request_id, false
+FROM unnest(%b::uuid[], %b::text[], %b::uuid[]) AS row (event_id, kind, request_id)
+ORDER BY event_id
+ON CONFLICT DO NOTHING
+RETURNING event_id
+"""
+_POSTED = "UPDATE inventory_settled SET posted = true WHERE event_id = ANY(%b::uuid[])"
+
+_MOVED = """
+INSERT INTO inventory_ledger (stock_id, version, debit, credit, units, kind, cause, request_id, at)
+SELECT *, now() FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::uuid[],
+                            %b::uuid[])
+"""
+_MOVE_HOLDS = """
+UPDATE inventory_hold SET state = row.after
+FROM unnest(%b::uuid[], %b::text[], %b::text[]) AS row (request_id, before, after)
+WHERE inventory_hold.request_id = row.request_id AND inventory_hold.state = row.before
+"""
+_MOVE_STOCKS = """
+UPDATE inventory_stock AS stock
+SET available = row.available, reserved = row.reserved, sold = row.sold, version = row.version
+FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+     AS row (id, before, version, available, reserved, sold)
+WHERE stock.id = row.id AND stock.version = row.before
 """
 
 _DECIDED_BEFORE = """
@@ -116,6 +159,43 @@ def insert_reserved(stock_id: int, entries: Sequence[tuple[int, int, UUID]]) -> 
 def insert_gate_sync(rows: Sequence[tuple[int, UUID]]) -> None:
     if rows:
         statements.send(_GATE_SYNC, [[stock for stock, _ in rows], [request for _, request in rows]])
+
+
+def insert_settled(events: Sequence[tuple[UUID, str, UUID]]) -> set[UUID]:
+    """(event, kind, request): those that were not settled before."""
+    if not events:
+        return set()
+    columns = [list(column) for column in zip(*events, strict=True)]
+    return {row[0] for row in statements.fetch(_SETTLED, columns)}
+
+
+def mark_posted(events: Sequence[UUID]) -> None:
+    if events:
+        statements.send(_POSTED, [list(events)])
+
+
+def move_stocks(changes: Sequence[tuple[Stock, int]]) -> None:
+    """Locked rows with their new counts, and the version each was locked at."""
+    if not changes:
+        return
+    numbers = [
+        (stock.id, before, stock.version, stock.available, stock.reserved, stock.sold) for stock, before in changes
+    ]
+    if statements.execute(_MOVE_STOCKS, [list(column) for column in zip(*numbers, strict=True)]) != len(changes):
+        raise Overtaken(f"stock {[stock.id for stock, _ in changes]} changed while it was locked")
+
+
+def move_holds(changes: Sequence[tuple[UUID, str, str]]) -> None:
+    """(request, state before, state after); only while their stock rows are locked."""
+    if not changes:
+        return
+    if statements.execute(_MOVE_HOLDS, [list(column) for column in zip(*changes, strict=True)]) != len(changes):
+        raise Overtaken("a hold changed while its stock was locked")
+
+
+def insert_moves(moves: Sequence[Move]) -> None:
+    if moves:
+        statements.send(_MOVED, [list(column) for column in zip(*moves, strict=True)])
 
 
 def decided_before(requests: Sequence[UUID]) -> set[UUID]:

@@ -16,9 +16,11 @@ from django.db import connection
 from orders.models import Order
 from seckill.streams import statements
 
+# Both insert in the order of their keys: transactions with the same decisions never wait for each other in a circle.
 _READ = """
 INSERT INTO orders_read_decision (event_id, request_id, decision)
-SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[])
+SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[]) AS row (event_id, request_id, decision)
+ORDER BY event_id
 ON CONFLICT DO NOTHING
 RETURNING event_id
 """
@@ -31,6 +33,7 @@ SELECT id, request_id, user_id, sale_id, sku, quantity, amount, %b, now(), now()
 FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::bigint[], %b::text[], %b::int[], %b::bigint[], %b::text[],
             %b::uuid[])
      AS row (id, request_id, user_id, sale_id, sku, quantity, amount, origin, cause)
+ORDER BY id
 ON CONFLICT DO NOTHING
 RETURNING id, placed_at, pay_before
 """
