@@ -35,7 +35,7 @@ from mqcore.controller.queue import Controller
 from mqcore.controller.settings import DEFAULT_RESOURCE
 from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.journal import JournalFault
-from mqcore.coordination.partition_journal import PartitionJournal
+from mqcore.coordination.partition_journal import UNREADABLE, PartitionJournal
 from mqcore.disk.lock import DirectoryLock
 from mqcore.disk.posix import PosixDisk
 from mqcore.groups.coordinator import GroupCoordinator
@@ -49,7 +49,6 @@ from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.server.doors import Doors
 from mqcore.settings import TopicSettings
-from mqcore.wire.batches import BadBatch
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.frames import BadFrame
 
@@ -57,7 +56,8 @@ log = logging.getLogger(__name__)
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")  # Kafka's well-known id of this topic
-METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": "8388608"}
+METADATA_BATCH_BYTES = 8 << 20  # of one command's records; Kafka's quorum has the same limit
+METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": str(METADATA_BATCH_BYTES)}
 OFFSETS = "__consumer_offsets"
 
 
@@ -127,7 +127,7 @@ class Broker:
         self.observer = MetadataObserver(opened)
         try:
             self.observer.follow()
-        except (BadFrame, BadBatch) as bad:  # of a newer version, perhaps
+        except (BadFrame, *UNREADABLE) as bad:  # of a newer version, perhaps
             raise CannotStart(f"the metadata log cannot be understood: {bad}") from bad
 
     def _open_rooms(self) -> None:
@@ -136,7 +136,7 @@ class Broker:
         machine = ControllerMachine(defaults, self._settings.check_broker_default)
         for fact in self.observer.replayed():
             machine.apply(fact)
-        journal = PartitionJournal[MetadataFact](self._metadata, records.encode, self._clock)
+        journal = PartitionJournal[MetadataFact](self._metadata, records.encode, self._clock, METADATA_BATCH_BYTES)
         self.controller = Controller(machine, journal, self._clock)
         self.groups = GroupCoordinator(
             GroupRules.of(config),
@@ -202,8 +202,11 @@ class Broker:
     def _host(self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch) -> None:
         settings = self._settings.of(self.observer.image.topics[name.topic].configs)
         partition = self.partitions.open(name, topic_id, leader_epoch, settings)
-        if partition is not None and name.topic == OFFSETS:
-            self.groups.lead(name.partition, partition)
+        if name.topic == OFFSETS:
+            if partition is None:
+                self.groups.cannot_lead(name.partition)
+            else:
+                self.groups.lead(name.partition, partition)
 
     def _unhost(self, topic_id: UUID) -> None:
         gone = [partition for partition in self.partitions if partition.topic_id == topic_id]

@@ -1,6 +1,7 @@
 """What the APIs that change metadata share: a command for the controller, and its answer, entry by entry.
 
-A fault of the metadata log is a storage error of every entry: nothing of the command has happened.
+A fault of the metadata log is a storage error of every entry: nothing of the command has happened. The same holds for
+a command whose records would not fit into one batch of the metadata log: a policy violation of every entry.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mqcore.apis.call import LATER, Call, Later, Response
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand, TopicGone, TopicMade
-from mqcore.coordination.journal import JournalFault
+from mqcore.coordination.journal import FactsTooLarge, JournalFault
 from mqcore.wire.errors import ErrorCode, Refusal
 
 Entry = TopicMade | TopicGone | Refusal | None
@@ -22,7 +23,10 @@ def ask(call: Call, command: ControllerCommand, entries: int, respond: Callable[
     """Submit a command of so many entries; `respond` makes the response of what became of them, later."""
 
     def answered(answer: ControllerAnswer | JournalFault) -> None:
-        if isinstance(answer, JournalFault):
+        if isinstance(answer, FactsTooLarge):
+            reason = f"{answer}: name fewer topics or settings in one request"
+            answer = (Refusal(ErrorCode.POLICY_VIOLATION, reason),) * entries
+        elif isinstance(answer, JournalFault):
             answer = (Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(answer)),) * entries
         assert isinstance(answer, tuple) and len(answer) == entries
         call.answer(respond(answer))

@@ -16,6 +16,7 @@ NULLABLE_PROTOCOL = 7
 SKIP_ASSIGNMENT = 9
 
 _LONGEST_PREFIX = 200  # characters of client or instance id in a member id
+_LONGEST_CLIENT_ID = 255  # characters that a member keeps of it: a label for tools, and part of every group record
 
 
 def handle(request: Any, call: Call) -> Response | Later:
@@ -27,7 +28,7 @@ def handle(request: Any, call: Call) -> Response | Later:
         member_id=request.member_id,
         fresh_member_id=f"{prefix[:_LONGEST_PREFIX]}-{uuid4()}",
         instance_id=request.group_instance_id,
-        client_id=call.client_id,
+        client_id=call.client_id[:_LONGEST_CLIENT_ID],
         client_host=f"/{call.client_host}",  # as Kafka's tools show it
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=timeout_ms if timeout_ms >= 0 else request.session_timeout_ms,

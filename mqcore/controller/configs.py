@@ -23,6 +23,11 @@ Check = Callable[[str, str], str | None]
 LONGEST_VALUE = 32767
 """In bytes, as in Kafka: the older versions of DescribeConfigs cannot say more."""
 
+LONGEST_NUMBER = 64
+"""In bytes, also of a boolean. Blanks around it are allowed, and each value is a record of the metadata log."""
+
+_TEXTS = (SettingType.STRING, SettingType.LIST)
+
 _READ_AT_START = frozenset(settings())
 
 
@@ -33,7 +38,7 @@ def check_topic(configs: Mapping[str, str | None]) -> Refusal | None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"unknown topic setting {name}")
         if value is None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
-        wrong = _too_long(value) or validate(name, value)
+        wrong = _too_long(TOPIC_SETTINGS[name], value) or validate(name, value)
         if wrong:
             return Refusal(ErrorCode.INVALID_CONFIG, f"{name}={value}: {wrong}")
     return None
@@ -72,7 +77,7 @@ def _changes(image: ClusterImage, check_broker: Check, resource: ResourceEdits) 
         if isinstance(value, Refusal):
             return value
         if value is not None:
-            refusal = _check_value(check, edit.name, value)
+            refusal = _check_value(check, edit.name, value, _row(edit.name, resource_type))
             if refusal is not None:
                 return refusal
         after[edit.name] = value
@@ -83,16 +88,18 @@ def _changes(image: ClusterImage, check_broker: Check, resource: ResourceEdits) 
     ]
 
 
-def _check_value(check: Check, name: str, value: str) -> Refusal | None:
+def _check_value(check: Check, name: str, value: str, row: TopicSetting | None) -> Refusal | None:
     try:
-        wrong = _too_long(value) or check(name, value)
+        wrong = _too_long(row, value) or check(name, value)
     except KeyError:
         return Refusal(ErrorCode.INVALID_CONFIG, f"unknown setting {name}")
     return Refusal(ErrorCode.INVALID_CONFIG, wrong) if wrong else None
 
 
-def _too_long(value: str) -> str | None:
-    return f"a value has at most {LONGEST_VALUE} bytes" if len(value.encode()) > LONGEST_VALUE else None
+def _too_long(row: TopicSetting | None, value: str) -> str | None:
+    limit = LONGEST_VALUE if row is None or row.type in _TEXTS else LONGEST_NUMBER
+    size = len(value.encode())
+    return f"the value has {size} bytes, at most {limit} are allowed" if size > limit else None
 
 
 def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits) -> Check | Refusal:

@@ -5,6 +5,7 @@ The controller's own image runs ahead of the commit; what the broker serves and 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 from mqcore.controller.facts import MetadataFact
@@ -12,6 +13,8 @@ from mqcore.controller.image import ClusterImage
 from mqcore.controller.records import decode
 from mqcore.coordination.partition_journal import replay
 from mqcore.partitions.partition import Partition
+
+log = logging.getLogger(__name__)
 
 Listener = Callable[[MetadataFact], None]
 
@@ -36,7 +39,15 @@ class MetadataObserver:
     def follow(self) -> None:
         """Catch up now, and whenever more is committed."""
         self.catch_up()
-        self.partition.watchers.add(self, self.catch_up)
+        self.partition.watchers.add(self, self._more_committed)
+
+    def _more_committed(self) -> None:
+        """A metadata log that cannot be read any more goes offline, so that every waiting command gets an error."""
+        try:
+            self.catch_up()
+        except Exception as fault:
+            log.exception("the metadata log cannot be read, it is offline until a restart")
+            self.partition.go_offline(f"the metadata log cannot be read: {fault}")
 
     def catch_up(self) -> None:
         for record in replay(self.partition, self.applied, self.partition.high_watermark):
@@ -45,4 +56,7 @@ class MetadataObserver:
                 fact = decode(record.value)
                 self.image.apply(fact)
                 for listener in self._listeners:
-                    listener(fact)
+                    try:
+                        listener(fact)
+                    except Exception:  # the fact holds for everybody else, and later facts still have to be applied
+                        log.exception("a committed metadata change could not be carried out", extra={"fact": fact})

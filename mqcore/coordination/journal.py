@@ -18,6 +18,10 @@ class CommandFailed(JournalFault):
     """A rule, a codec or `apply` raised an exception that none of them promises: a defect of the broker."""
 
 
+class FactsTooLarge(JournalFault):
+    """The facts of one decision do not fit into one batch. Nothing was written, and a retry fails the same way."""
+
+
 class Journal(Protocol, Generic[FactIn]):
     def append(self, facts: Sequence[FactIn]) -> Offset:
         """Append the facts that are kept, as one batch, and return the end they need to be committed to.

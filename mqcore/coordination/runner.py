@@ -77,15 +77,24 @@ class Runner(Generic[Command, Fact, Answer]):
             return
         if self._changed is not None:
             self._changed()
-        if decision.answers:
-            self._journal.when_committed(end, lambda fault: self._answer(decision, fault))
-        self._set_timer()
+        try:
+            if decision.answers:
+                self._journal.when_committed(end, lambda fault: self._answer(decision, fault))
+        finally:
+            self._set_timer()
 
     def _answer(self, decision: Decision[Fact, Answer], fault: JournalFault | None) -> None:
+        """Every waiter is called, whatever another one raises; the first exception is raised at the end."""
+        failed: Exception | None = None
         for ticket, answer in decision.answers:
             waiter = self._waiting.pop(ticket, None)
             if waiter is not None:
-                waiter(answer if fault is None else fault)
+                try:
+                    waiter(answer if fault is None else fault)
+                except Exception as error:
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _fail(self, ticket: Ticket, fault: JournalFault) -> None:
         waiter = self._waiting.pop(ticket, None)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar, cast
 
 from mqcore.clock import Clock, Timer
-from mqcore.coordination.journal import CommandFailed, JournalFault
+from mqcore.coordination.journal import CommandFailed, FactsTooLarge, JournalFault
 from mqcore.groups.commands import (
     Asks,
     CommitOffsets,
@@ -61,6 +61,7 @@ class GroupCoordinator:
         self._expiry_interval_ms = expiry_interval_ms
         self._expiry: Timer | None = None
         self._led: dict[int, LedPartition] = {}
+        self._offline: set[int] = set()  # partitions of this broker whose log could not be opened
 
     # ── leadership ───────────────────────────────────────────────────────────────────────────────
 
@@ -75,8 +76,14 @@ class GroupCoordinator:
         if self._expiry is None:
             self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
 
+    def cannot_lead(self, index: int) -> None:
+        """The log of this partition could not be opened: its groups are unavailable, and no other broker has them."""
+        self.resign(index)
+        self._offline.add(index)
+
     def resign(self, index: int) -> None:
         """Somebody else coordinates these groups now, or nobody: all who wait are told to look for it."""
+        self._offline.discard(index)
         led = self._led.pop(index, None)
         if led is not None:
             led.stop()
@@ -149,9 +156,10 @@ class GroupCoordinator:
         if len(group_id.encode()) > self._rules.max_name_bytes:
             return ErrorCode.INVALID_GROUP_ID
         count = self._partitions_of(OFFSETS_TOPIC)
-        led = self._led.get(partition_of(group_id, count)) if count else None
+        index = partition_of(group_id, count) if count else -1
+        led = self._led.get(index)
         if led is None:
-            return ErrorCode.NOT_COORDINATOR
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE if index in self._offline else ErrorCode.NOT_COORDINATOR
         return led.unavailable or led
 
     # ── all groups ───────────────────────────────────────────────────────────────────────────────
@@ -161,9 +169,11 @@ class GroupCoordinator:
         return sum(len(led.groups) for led in self._led.values())
 
     def list_groups(self) -> list[Listed] | ErrorCode:
-        """Every group here; an error if some are not known yet."""
+        """Every group here; an error if some are not known yet. Groups whose log cannot be read are left out."""
         listed = []
         for led in self._led.values():
+            if led.unavailable is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                continue
             if led.unavailable is not None:
                 return led.unavailable
             for group_id, machine in led.machines():
@@ -194,6 +204,8 @@ class GroupCoordinator:
 def error_of(fault: JournalFault) -> ErrorCode:
     if isinstance(fault, CommandFailed):
         return ErrorCode.UNKNOWN_SERVER_ERROR
+    if isinstance(fault, FactsTooLarge):
+        return ErrorCode.POLICY_VIOLATION  # a retry of the same request would fail again
     return ErrorCode.NOT_COORDINATOR if isinstance(fault, Resigned) else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

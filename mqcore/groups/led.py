@@ -8,7 +8,7 @@ from functools import partial
 
 from mqcore.clock import Clock, Timer
 from mqcore.coordination.journal import JournalFault
-from mqcore.coordination.partition_journal import PartitionJournal, replay
+from mqcore.coordination.partition_journal import UNREADABLE, PartitionJournal, replay
 from mqcore.coordination.runner import Runner
 from mqcore.groups.commands import ForgetTopic, GroupAnswer, GroupCommand, Phase, Resume
 from mqcore.groups.facts import GroupFact
@@ -16,7 +16,6 @@ from mqcore.groups.machine import GroupMachine
 from mqcore.groups.records import BadRecord, decode, encode
 from mqcore.groups.rules import GroupRules
 from mqcore.partitions.partition import Partition
-from mqcore.wire.batches import BadBatch
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record
 
@@ -83,9 +82,13 @@ class LedPartition:
                     self._loaded(machines)
                     return
                 self._replay(record, machines)
-        except (OSError, BadBatch) as fault:
+        except UNREADABLE as fault:
             self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
             log.error("groups could not be loaded", extra={"partition": str(self._partition.name), "fault": str(fault)})
+            return
+        except Exception:  # the other partitions' groups must load, and these must not seem to be loading for good
+            self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            log.exception("groups could not be loaded", extra={"partition": str(self._partition.name)})
             return
         self._step = self._clock.call_soon(partial(self._load_some, records, machines))
 

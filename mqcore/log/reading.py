@@ -37,6 +37,8 @@ class Reader:
             return None
         if length > max_bytes:
             first = segment.header_at(position).size
+            if first > segment.size - position:
+                raise segment.corrupt(position, f"batch of {first} bytes, only {segment.size - position} are there")
             if first > max_bytes and not at_least_one:
                 return None
             length = max(first, max_bytes)

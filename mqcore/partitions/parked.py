@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
 from mqcore.identity import Offset
+
+log = logging.getLogger(__name__)
 
 Committed = Callable[[Exception | None], None]
 
@@ -30,12 +33,12 @@ class CommitQueue:
 
     def release(self, high_watermark: int) -> None:
         while self._waiting and self._waiting[0][0] <= high_watermark:
-            self._waiting.popleft()[1](None)
+            _call(self._waiting.popleft()[1], None)
 
     def fail(self, fault: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, then in waiting:
-            then(fault)
+            _call(then, fault)
 
 
 class Watchers:
@@ -58,4 +61,12 @@ class Watchers:
     def tell(self) -> None:
         if self._watching:
             for told in list(self._watching.values()):
-                told()
+                _call(told)
+
+
+def _call(callback: Callable[..., None], *arguments: object) -> None:
+    """One callback that raises must not keep the commit from the others, nor from the next sync."""
+    try:
+        callback(*arguments)
+    except Exception:
+        log.exception("a callback of a partition failed")

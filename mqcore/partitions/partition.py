@@ -21,7 +21,7 @@ from mqcore.partitions.validation import examine
 from mqcore.wire import batches
 from mqcore.wire.batches import BatchHeader
 from mqcore.wire.errors import ErrorCode, Refusal
-from mqcore.wire.records import Record, build_batch
+from mqcore.wire.records import LIMIT_BYTES, Record, build_batch
 
 
 class Appended(NamedTuple):
@@ -105,12 +105,15 @@ class Partition:
                 return verdict
         return self._append(batch, header, now_ms)
 
-    def append_records(self, records: Sequence[Record]) -> Offset:
-        """Append the broker's own records (offsets are given here) and return the end; OSError if it cannot."""
+    def append_records(self, records: Sequence[Record], limit_bytes: int = LIMIT_BYTES) -> Offset:
+        """Append the broker's own records (offsets are given here) and return the end; OSError if it cannot.
+
+        `BatchTooLarge`, before anything is written, if the batch would exceed `limit_bytes`. The default is what
+        readers of a batch accept: a batch that they refuse could never be loaded again."""
         if self.offline is not None:
             raise OSError(errno.EIO, self.offline)
         placed = [record._replace(offset=index) for index, record in enumerate(records)]
-        batch = memoryview(build_batch(placed))
+        batch = memoryview(build_batch(placed, limit_bytes=limit_bytes))
         appended = self._append(batch, batches.read_header(batch), placed[-1].timestamp)
         if isinstance(appended, Refusal):
             raise OSError(errno.EIO if appended is OFFLINE else errno.ENOSPC, appended.message)

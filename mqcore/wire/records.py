@@ -33,6 +33,11 @@ LEAST_RECORD_BYTES: Final = 7
 
 NO_TIMESTAMP: Final = -1
 
+
+class BatchTooLarge(ValueError):
+    """Records that would make a batch which `read_records` refuses by default."""
+
+
 _PREFIX = struct.Struct(">qiibI")
 _REST = struct.Struct(">hiqqqhii")
 
@@ -157,9 +162,11 @@ def build_batch(
     base_offset: int | None = None,
     last_offset: int | None = None,
     base_timestamp: int | None = None,
+    limit_bytes: int | None = None,
 ) -> bytearray:
     """A batch with its CRC. Offsets must ascend from `base_offset` to `last_offset` (compaction keeps the original
-    two, whatever records are left); `base_timestamp` is for batches with a delete horizon, which is kept there."""
+    two, whatever records are left); `base_timestamp` is for batches with a delete horizon, which is kept there.
+    `BatchTooLarge` as soon as the uncompressed records exceed `limit_bytes`."""
     if base_offset is None:
         base_offset = records[0].offset if records else 0
     if last_offset is None:
@@ -172,6 +179,8 @@ def build_batch(
         if not base_offset <= record.offset <= last_offset:
             raise ValueError(f"offset {record.offset} is outside of {base_offset}…{last_offset}")
         _put_record(body, record, base_offset, base_timestamp)
+        if limit_bytes is not None and len(body) > limit_bytes:
+            raise BatchTooLarge(f"the records take more than {limit_bytes} bytes, the limit of one batch")
     payload = compress(codec, body) if records else b""
     batch = bytearray(_PREFIX.pack(base_offset, MINIMUM_LENGTH + len(payload), leader_epoch, MAGIC, 0))
     batch += _REST.pack(

@@ -7,7 +7,7 @@ schema, so that what a module says is checked against the version it says it in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -117,6 +117,16 @@ class Stack:
             assert found is not None
             for index in range(count):
                 found.append_records([Record(0, 1_700_000_000_000 + index, b"key", b"value")])
+
+        self._runner.run(append())
+
+    def append(self, topic: str, records: Sequence[Record], partition: int = 0) -> None:
+        """One batch of the broker's own records, also one above the limit of a batch."""
+
+        async def append() -> None:
+            found = self.services.partitions.get(topic, partition) or self.services.observer.partition
+            assert found.topic == topic
+            found.append_records(records, limit_bytes=1 << 30)
 
         self._runner.run(append())
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 from uuid import UUID
 
 import pytest
 
 from mqcore.controller import records
-from mqcore.controller.facts import MetadataFact, TopicCreated, TopicRemoved
+from mqcore.controller.commands import CreateTopics, NewTopic
+from mqcore.controller.facts import BrokerRegistered, MetadataFact, TopicCreated, TopicRemoved
+from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.observer import MetadataObserver
+from mqcore.controller.queue import Controller
+from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.partition_journal import PartitionJournal
 from mqcore.disk.memory import MemoryDisk
-from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.identity import BrokerId, LeaderEpoch, TopicPartition
 from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.records import Record
+from tests.unit.mqcore.controller.cast import ONE_EACH, check_broker
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 
 NAME = TopicPartition("__cluster_metadata", 0)
@@ -30,7 +36,8 @@ class MetadataLog:
     def __init__(self) -> None:
         producers = Producers()
         config = LogConfig(flush_messages=1)
-        log = Log.open(MemoryDisk(), str(NAME), config, now_ms=0, clean=True, recovery_point=0, observer=producers)
+        self.disk = MemoryDisk()
+        log = Log.open(self.disk, str(NAME), config, now_ms=0, clean=True, recovery_point=0, observer=producers)
         self.partition = Partition(NAME, UUID(int=9), log, producers, LeaderEpoch(1), lambda partition: None)
         self._journal = PartitionJournal[MetadataFact](self.partition, records.encode, VirtualClock())
 
@@ -96,3 +103,38 @@ def test_a_record_that_nobody_can_read_is_not_passed_over(log: MetadataLog) -> N
     with pytest.raises(BadFrame):
         log.sync()
         observer.follow()
+
+
+def test_a_listener_that_raises_does_not_keep_later_facts_from_the_others(
+    log: MetadataLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(fact: MetadataFact) -> None:
+        raise RuntimeError("a folder that cannot be made")
+
+    observer = MetadataObserver(log.partition)
+    heard: list[MetadataFact] = []
+    observer.listen(fails)
+    observer.listen(heard.append)
+    observer.follow()
+    log.append(ORDERS, STOCK)
+    log.sync()
+    assert heard == [ORDERS, STOCK] and set(observer.image.topics) == {"orders", "stock"}
+    assert "a folder that cannot be made" in caplog.text
+
+
+def test_commands_get_an_error_when_the_metadata_log_cannot_be_read_back(log: MetadataLog) -> None:
+    """They would wait for good otherwise: each is decided only once the one before is answered."""
+    observer = MetadataObserver(log.partition)
+    observer.follow()
+    machine = ControllerMachine(ONE_EACH, check_broker)
+    controller = Controller(machine, PartitionJournal(log.partition, records.encode, VirtualClock()), VirtualClock())
+    machine.apply(BrokerRegistered(BrokerId(1), UUID(int=3), 1, (), None))
+    first: list[object] = []
+    second: list[object] = []
+    controller.submit(CreateTopics((NewTopic("orders", UUID(int=1)),)), first.append)
+    controller.submit(CreateTopics((NewTopic("stock", UUID(int=2)),)), second.append)
+    assert not first and not second
+    log.disk.fail("read", errno.EIO, times=9)
+    log.sync()
+    assert isinstance(first[0], JournalFault) and isinstance(second[0], JournalFault)
+    assert log.partition.offline is not None

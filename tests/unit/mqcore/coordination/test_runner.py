@@ -331,3 +331,21 @@ def test_after_a_stall_what_has_arrived_is_served_before_time_decides(
         theirs.close()
     assert machine.late is not arrived
     assert heard == ["postponed"] * (1 + arrived)
+
+
+def test_a_waiter_that_raises_does_not_keep_the_answer_from_the_others() -> None:
+    bench = Bench()
+    bench.journal.hold()
+
+    def fails(answer: object) -> None:
+        raise RuntimeError("a defect in an API module")
+
+    bench.runner.submit(WaitFor(3, Millis(bench.clock.monotonic_ms + 500)), fails)
+    waiting = bench.wait_for(3)
+    late = bench.wait_for(9, 700)
+    added = bench.submit(Add(3))
+    with pytest.raises(RuntimeError):
+        bench.journal.release()
+    assert (waiting, added) == ([3], [3])
+    bench.clock.advance(700)
+    assert late == ["late"]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
 from mqcore.groups import coordinator, led
 from mqcore.groups.commands import (
     CommitAnswer,
+    CommitOffsets,
     DeleteGroup,
     Describe,
     Description,
     FetchOffsets,
     Heartbeat,
     JoinAnswer,
+    OffsetToCommit,
     Phase,
 )
 from mqcore.groups.led import RECORDS_PER_STEP
+from mqcore.identity import LeaderEpoch, Offset
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record
@@ -141,6 +145,54 @@ def test_a_log_that_cannot_be_read_makes_its_groups_unavailable_and_no_others() 
     office.lead(office.place("shop"))
     assert office.commit("shop") is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert office.commit(other) == FINE
+
+
+def test_groups_whose_log_could_not_be_opened_are_unavailable_and_the_others_are_listed() -> None:
+    office = Office()
+    other = next(group_id for group_id in GROUPS if office.place(group_id) != office.place("shop"))
+    office.commit("shop")
+    office.commit(other)
+    office.coordinator.cannot_lead(office.place("shop"))
+    assert office.commit("shop") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    listed = office.coordinator.list_groups()
+    assert isinstance(listed, list) and [each.group_id for each in listed] == [other]
+    office.lead(office.place("shop"))
+    assert office.committed("shop") == 1
+
+
+@pytest.mark.parametrize("at", [0, RECORDS_PER_STEP + 1])
+def test_a_damaged_group_record_makes_its_groups_unavailable_and_no_others(at: int) -> None:
+    """Found at once, or in a later step of the loading."""
+    office = Office()
+    other = next(group_id for group_id in GROUPS if office.place(group_id) != office.place("shop"))
+    office.commit(other)
+    for offset in range(at + 2):
+        office.commit("shop", offset=offset)
+    partition = office.partitions[office.place("shop")]
+    segment = partition.log.segments.active
+    place = segment.locate(at)
+    office.coordinator.resign(office.place("shop"))
+    content = bytearray(segment.file.read(0, segment.size))
+    content[place + 8 : place + 12] = b"\x7f\x00\x00\x00"  # the length of a batch
+    segment.file.truncate(0)
+    segment.file.append([bytes(content)])
+    office.lead(office.place("shop"))
+    office.clock.advance(0)
+    assert office.commit("shop") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert office.commit(other) == FINE
+    listed = office.coordinator.list_groups()
+    assert isinstance(listed, list) and [each.group_id for each in listed] == [other]
+
+
+def test_a_command_whose_records_exceed_one_batch_is_refused_and_changes_nothing() -> None:
+    text = "x" * 32_000
+    many = tuple(OffsetToCommit("orders", index, Offset(1), LeaderEpoch(0), text) for index in range(2_200))
+    office = Office(replace(AT_ONCE, max_commit_bytes=1 << 40, offset_metadata_max_bytes=1 << 20))
+    office.commit("shop", offset=7)
+    assert office.submit("shop", CommitOffsets("", -1, None, many)).answer is ErrorCode.POLICY_VIOLATION
+    assert office.committed("shop") == 7
+    office.restart()
+    assert office.committed("shop") == 7
 
 
 def test_on_a_full_disk_nothing_is_acknowledged_and_nothing_changes() -> None:

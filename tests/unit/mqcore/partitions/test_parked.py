@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from mqcore.identity import Offset
 from mqcore.partitions.parked import CommitQueue, Watchers
 
@@ -48,3 +50,29 @@ def test_who_is_told_may_leave_or_come_back_meanwhile() -> None:
     watchers.remove("nobody")
     watchers.tell()
     assert told[2:] == ["second", "third"] and len(watchers) == 2
+
+
+def test_a_callback_that_raises_does_not_keep_the_commit_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(fault: Exception | None) -> None:
+        raise RuntimeError("a defect in an API module")
+
+    queue, told = CommitQueue(), list[Exception | None]()
+    for end in (1, 3):
+        queue.add(Offset(end), fails)
+        queue.add(Offset(end), told.append)
+    queue.release(1)
+    assert told == [None] and len(queue) == 2
+    queue.fail(OSError("gone"))
+    assert len(told) == 2 and len(queue) == 0
+    assert len(caplog.records) == 2 and "a defect in an API module" in caplog.text
+
+
+def test_a_watcher_that_raises_does_not_keep_the_news_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> None:
+        raise RuntimeError("a defect in an API module")
+
+    watchers, told = Watchers(), list[str]()
+    watchers.add("first", fails)
+    watchers.add("second", lambda: told.append("second"))
+    watchers.tell()
+    assert told == ["second"] and "a defect in an API module" in caplog.text
