@@ -22,6 +22,9 @@ from uuid import UUID
 
 import django
 
+from seckill.binding import check_granian
+
+check_granian("the live streams")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 os.environ.setdefault("SECKILL_DATABASE_POOL", "4")
 django.setup()

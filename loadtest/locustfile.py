@@ -28,12 +28,14 @@ from loadtest.buyers import API, Answer, Call, Pause, Person, Together, life
 from loadtest.characters import FARM, FLOOD, GREEDY, HONEST, IMPATIENT, STORM, Character, Mixture, address
 from loadtest.ledger import now_ms
 from loadtest.locustrun import DEFAULT_HOST, Run
+from seckill.binding import check_bind
 
 log = logging.getLogger(__name__)
 
 
 @events.init_command_line_parser.add_listener
 def _options(parser: LocustArgumentParser) -> None:
+    parser.set_defaults(web_host="127.0.0.1", master_bind_host="127.0.0.1")  # Locust's own default: every interface
     group = parser.add_argument_group("flash sale")
     group.add_argument("--sale", type=int, default=0, help="number of the sale; 0: the newest one")
     group.add_argument("--evidence", default="var/stack/evidence", help="folder of the logs and their manifest")
@@ -47,6 +49,17 @@ def _options(parser: LocustArgumentParser) -> None:
     group.add_argument(
         "--arrival-rate", type=float, default=0.0, help="open loop: so many buyers a second; the users are its sources"
     )
+
+
+@events.init.add_listener
+def _check_bind(environment: Environment, **_: Any) -> None:
+    options = environment.parsed_options
+    if options is None or options.worker:
+        return
+    if not options.headless:
+        check_bind(options.web_host, "Locust's page")
+    if options.master:
+        check_bind(options.master_bind_host.replace("*", ""), "Locust's master")
 
 
 # ── a process's evidence ─────────────────────────────────────────────────────────────────────────

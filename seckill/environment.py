@@ -15,6 +15,8 @@ PREFIX = "SECKILL_"
 IN_A_FILE = "_FILE"
 OF_THE_STACK = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME"}
 DEVELOPMENT_SECRET = "for development only, never for a real sale"
+SECRETS = ("secret_key", "provider_secret")
+SECRET_BYTES_MIN = 32
 
 
 class BadEnvironment(ValueError):
@@ -36,7 +38,12 @@ class Environment:
     debug: bool = False
     allowed_hosts: str = "127.0.0.1,localhost,[::1]"
     trusted_proxies: str = ""
-    public_url: str = "http://127.0.0.1:8000"
+    allow_public_bind: bool = False  # servers of ours may listen beyond loopback
+    public_url: str = "http://127.0.0.1:8000"  # as buyers' browsers see it; https:// outside development
+    callback_url: str = ""  # base address at which the payment provider reaches us; empty: public_url
+    hsts_seconds: int = 3600  # behind TLS: how long a browser insists on it
+    hsts_include_subdomains: bool = False
+    hsts_preload: bool = False
     live_url: str = ""  # of the process that streams events; empty: the same as of the gateway
     provider_url: str = "http://127.0.0.1:8100"
     provider_secret: str = DEVELOPMENT_SECRET
@@ -62,9 +69,31 @@ def read(variables: Mapping[str, str] = os.environ) -> Environment:
             values[field] = _parse(name, text, str(known[field]))
     values.setdefault("development", values.get("secret_key", DEVELOPMENT_SECRET) == DEVELOPMENT_SECRET)
     environment = Environment(**values)  # type: ignore[arg-type]
-    if environment.fault and not environment.development:
-        raise BadEnvironment("SECKILL_FAULT is for development only")
+    if not environment.development:
+        _check_production(environment)
     return environment
+
+
+def _check_production(environment: Environment) -> None:
+    for name in ("fault", "debug"):
+        if getattr(environment, name):
+            raise BadEnvironment(f"{PREFIX}{name.upper()} is for development only")
+    for name in SECRETS:
+        secret, variable = getattr(environment, name), PREFIX + name.upper()
+        if secret.strip() == DEVELOPMENT_SECRET:
+            raise BadEnvironment(
+                f"{variable} is not set, or is the published development key: outside development set a secret of at"
+                f" least {SECRET_BYTES_MIN} random bytes"
+            )
+        if len(secret.strip().encode()) < SECRET_BYTES_MIN:
+            raise BadEnvironment(
+                f"{variable} has {len(secret.strip().encode())} bytes: outside development it needs at least"
+                f" {SECRET_BYTES_MIN} random bytes"
+            )
+    if not environment.public_url.startswith("https://"):
+        raise BadEnvironment(
+            f"SECKILL_PUBLIC_URL={environment.public_url}: outside development it must begin with https://"
+        )
 
 
 def _contents(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
 
 from mqcore.metrics import Family, Observed, Sample
+from seckill.binding import check_bind
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ def serve(host: str, port: int, families: list[Family]) -> HTTPServer:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = HTTPServer((host, port), Handler)
+    server = HTTPServer((check_bind(host, "the metrics page"), port), Handler)
 
     def run() -> None:
         try:

@@ -7,6 +7,9 @@ import threading
 
 import django
 
+from seckill.binding import check_granian
+
+check_granian("the gateway")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 django.setup()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from seckill.environment import read
+from seckill.environment import BadEnvironment, read
 
-ENVIRONMENT = read()
+try:
+    ENVIRONMENT = read()
+except BadEnvironment as bad:
+    raise SystemExit(f"seckill: {bad}") from None  # one line for the operator, not a traceback
 HERE = Path(__file__).parent
 
 SECRET_KEY = ENVIRONMENT.secret_key
@@ -70,8 +73,11 @@ HAS_TLS = ENVIRONMENT.public_url.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = SECURE_SSL_REDIRECT = HAS_TLS
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$", r"^api/v1/payments/callback$"]  # called from inside
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HAS_TLS else None
-SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HAS_TLS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HAS_TLS
+# A browser remembers HSTS and cannot be told otherwise: a year, the subdomains and the preload list are asked for.
+SECURE_HSTS_SECONDS = ENVIRONMENT.hsts_seconds if HAS_TLS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HAS_TLS and ENVIRONMENT.hsts_include_subdomains
+SECURE_HSTS_PRELOAD = HAS_TLS and ENVIRONMENT.hsts_preload
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # the two flags above are the operator's decision
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if HAS_TLS else []
 CSRF_COOKIE_HTTPONLY = SESSION_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "seckill.pages.forged"

@@ -4,6 +4,9 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from seckill.binding import check_granian
+
+check_granian("the gateway")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import threading
 from pathlib import Path
@@ -10,6 +11,14 @@ from pathlib import Path
 from loadtest.sandbox.provider import Provider
 from loadtest.sandbox.serving import serve
 from loadtest.sandbox.sinks import Sinks
+
+DEVELOPMENT_SECRET = "for development only, never for a real sale"
+
+
+def _given_secret() -> str:
+    """As the services have it: SECKILL_PROVIDER_SECRET, or the file that SECKILL_PROVIDER_SECRET_FILE names."""
+    path = os.environ.get("SECKILL_PROVIDER_SECRET_FILE")
+    return Path(path).read_text().strip() if path else os.environ.get("SECKILL_PROVIDER_SECRET", DEVELOPMENT_SECRET)
 
 
 def main() -> int:
@@ -19,7 +28,7 @@ def main() -> int:
     parser.add_argument("--provider-port", type=int, default=8100)
     parser.add_argument("--sinks-port", type=int, default=8101)
     secret = parser.add_mutually_exclusive_group()
-    secret.add_argument("--secret", default="for development only, never for a real sale", help="signs callbacks")
+    secret.add_argument("--secret", default=_given_secret(), help="signs callbacks (default: that of the environment)")
     secret.add_argument("--secret-file", type=Path, metavar="FILE", help="it stands in there")
     chosen = parser.parse_args()
     if chosen.secret_file is not None:

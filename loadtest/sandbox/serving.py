@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from seckill.binding import check_bind
+
 MOST_BODY = 65536
 
 Answer = tuple[int, dict[str, Any]]
@@ -102,6 +104,6 @@ def serve(port: int, answer: Answering, host: str = "127.0.0.1") -> ThreadingHTT
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = _Server((host, port), Handler)
+    server = _Server((check_bind(host, "the sandbox"), port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

@@ -64,7 +64,8 @@ class Page(NamedTuple):
 
 
 def open_payment(payment_id: UUID, order_id: UUID, amount: int) -> Answer:
-    callback = f"{settings.ENVIRONMENT.public_url}/api/v1/payments/callback"
+    base = settings.ENVIRONMENT.callback_url or settings.ENVIRONMENT.public_url
+    callback = f"{base.rstrip('/')}/api/v1/payments/callback"
     body = {"id": str(payment_id), "order_id": str(order_id), "amount": amount, "callback_url": callback}
     return _answer("POST", "/payments", body)
 

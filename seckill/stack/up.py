@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from seckill.environment import BadEnvironment, read
 from seckill.stack.control import StackFault, ask
 from seckill.stack.servers import NoServer
 from seckill.stack.services import Layout, Ports
@@ -32,6 +33,11 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
         return 2
     except ValueError as fault:
         print(f"seckill: --port {fault}", file=sys.stderr)
+        return 2
+    try:
+        read(layout.environment())
+    except BadEnvironment as bad:
+        print(f"seckill: {bad}", file=sys.stderr)
         return 2
     try:
         supervisor = Supervisor(

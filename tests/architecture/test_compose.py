@@ -26,6 +26,7 @@ OPEN = {"front", "locust", "grafana", "mqcore"}
 """All that can be reached from outside of the containers, and from the same machine only."""
 ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd"}
 MOST_MEMORY = 4 << 30
+SECRET_TEXT = "a secret of at least thirty-two bytes"
 SECRET = re.compile(r"(PASSWORD|SECRET|_KEY)")
 
 Service = dict[str, Any]
@@ -182,11 +183,11 @@ def test_the_environment_it_sets_is_one_that_the_services_understand(tmp_path: P
         for name in [name for name in variables if name.startswith("SECKILL_") and name.endswith("_FILE")]:
             if name != "SECKILL_READY_FILE":
                 path = tmp_path / name
-                path.write_text("a secret\n")
+                path.write_text(SECRET_TEXT + "\n")
                 variables[name] = str(path)
         read = environment.read(variables)
         if "KAFKA_BOOTSTRAP_SERVERS" in variables:
-            assert read.secret_key == "a secret" and read.kafka_bootstrap_servers == "mqcore:9092"
+            assert read.secret_key == SECRET_TEXT and read.kafka_bootstrap_servers == "mqcore:9092"
 
 
 def test_another_broker_is_one_variable() -> None:
@@ -223,7 +224,7 @@ def _of_the_place(words: list[str]) -> list[str]:
     """Without what says where: addresses, folders, the name of a secret's file, what is shown to Prometheus."""
     kept, rest = [], iter(words)
     for word in rest:
-        if word in ("--host", "--data", "--listen", "--metrics-port", "--metrics-host", "--secret-file"):
+        if word in ("--host", "--web-host", "--data", "--listen", "--metrics-port", "--metrics-host", "--secret-file"):
             next(rest)
         elif word == "--set":
             setting = next(rest)

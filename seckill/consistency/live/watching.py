@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from seckill.binding import check_bind
 from seckill.consistency.live.counting import Counter
 from seckill.consistency.live.residuals import Residual, State, as_metrics, residuals, worst
 from seckill.consistency.sources.collect import Addresses
@@ -46,7 +47,7 @@ class Page:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        server = HTTPServer((host, port), Handler)
+        server = HTTPServer((check_bind(host, "the metrics page"), port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 

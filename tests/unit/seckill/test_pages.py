@@ -22,6 +22,7 @@ ORDERS = ("no-such-order", "nothing-to-pay", "not-cancellable", "provider-unavai
 NEVER_ON_A_PAGE = {"bad-idempotency-key"}  # the page makes it
 PRODUCTION = {
     "SECKILL_SECRET_KEY": "0123456789-abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "SECKILL_PROVIDER_SECRET": "another-one-abcdefghijklmnopqrstuvwxyz",
     "SECKILL_ALLOWED_HOSTS": "shop.example",
     "SECKILL_PUBLIC_URL": "https://shop.example",
 }
