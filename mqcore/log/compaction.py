@@ -13,7 +13,7 @@ Whatever the log does between two steps, a swap is made only if its originals ar
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mqcore.disk.port import Disk, File
@@ -70,13 +70,23 @@ class Compactor:
     """One run over one log. Faults of the disk come out of `steps` as OSError; the log is as good as before."""
 
     def __init__(
-        self, disk: Disk, log: Log, *, first_dirty: int, limit: int, now_ms: int, most_keys: int = MOST_KEYS
+        self,
+        disk: Disk,
+        log: Log,
+        *,
+        first_dirty: int,
+        limit: int,
+        now_ms: int,
+        most_keys: int = MOST_KEYS,
+        active_producers: Container[int] | None = None,
     ) -> None:
+        """`active_producers` are those whose last batch stays (default: all)."""
         self._disk = disk
         self._log = log
         self._range = cleanable(log, first_dirty, limit, now_ms)
         self._now_ms = now_ms
         self._most_keys = most_keys
+        self._active_producers = active_producers
         self._latest: dict[bytes, int] = {}
         self._last_of_producer: dict[int, int] = {}
         self._covered = self._range.first_dirty
@@ -139,20 +149,24 @@ class Compactor:
                 yield None
 
     def _note_keys(self, batch: bytes, header: BatchHeader) -> Iterator[None]:
+        latest: dict[bytes, int] = {}
         try:
             for number, record in enumerate(iterate_records(batch, header), 1):
                 if record.key is not None:
-                    self._latest[digest(record.key)] = record.offset
+                    latest[digest(record.key)] = record.offset
                 if number % _RECORDS_A_STEP == 0:
                     yield None
         except BadBatch:
-            return  # a producer's malformed records, from before the topic was compacted: they stay as they are
+            return  # malformed records from before the topic was compacted: they stay as they are, and replace nothing
+        self._latest.update(latest)
 
     def _read_producers(self, originals: Sequence[Segment]) -> Iterator[None]:
-        """Where each producer's last batch ends, as far as we clean."""
+        """Where the last batch of each active producer ends, as far as we clean."""
+        active = self._active_producers
         for segment in originals:
             for number, (_, header) in enumerate(segment.headers(), 1):
-                if header.producer_id >= 0 and not header.is_control:
+                is_active = header.producer_id >= 0 and (active is None or header.producer_id in active)
+                if is_active and not header.is_control:
                     self._last_of_producer[header.producer_id] = header.last_offset
                 if number % _RECORDS_A_STEP == 0:
                     yield None
@@ -192,8 +206,8 @@ class Compactor:
         self, segment: Segment, position: int, header: BatchHeader, rules: Rules, *, is_last: bool
     ) -> Generator[None, None, bytes | None]:
         batch = segment.file.read(position, header.size)
-        if header.is_control:
-            return batch
+        if header.is_control or header.base_offset >= self._covered:
+            return batch  # beyond the key map, older values of a key are still there
         horizon_passed = rules.horizon_passed(header)
         kept = []
         try:

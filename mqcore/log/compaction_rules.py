@@ -4,9 +4,11 @@ Own rules:
 * A record stays while no later record of its key is known; offsets, timestamps and sequences stay as they were.
 * A tombstone stays for `delete.retention.ms` after compaction first met it; the batch carries that horizon in place of
   its base timestamp (KIP-534).
-* The last batch of each producer, and the last of each segment, stays even if it is empty: the one so that idempotence
-  survives, the other so that a log never has a hole between two segments.
+* The last batch of each active producer, and the last of each segment, stays even if it is empty: the one so that
+  idempotence survives, the other so that a log never has a hole between two segments.
 * Transactional records supersede nothing here, for they may have been aborted; control batches stay as they are.
+* A tombstone gets its horizon only in a run that removes the older values of its key. Records that the key map does not
+  cover, and tombstones that supersede nothing, therefore stay without one: dropping them would bring old values back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from hashlib import blake2b
 from typing import Final
 
 from mqcore.wire.batches import DELETE_HORIZON, BatchHeader
-from mqcore.wire.records import Record, build_batch
+from mqcore.wire.records import TIMESTAMP_MAX, Record, build_batch
 
 _DIGEST_BYTES: Final = 16  # collisions of two keys are out of reach, by chance and by malice
 
@@ -45,19 +47,21 @@ class Rules:
         return self.latest.get(digest(record.key), -1) <= record.offset
 
     def horizon_passed(self, header: BatchHeader) -> bool:
-        return bool(header.attributes & DELETE_HORIZON) and header.base_timestamp <= self.now_ms
+        has_horizon = supersedes(header) and header.attributes & DELETE_HORIZON
+        return bool(has_horizon) and header.base_timestamp <= self.now_ms
 
     def rewrite(self, batch: bytes, header: BatchHeader, kept: Sequence[Record], *, must_stay: bool) -> bytes | None:
         """The batch with only the `kept` records; None if nothing needs to be left of it."""
         if not kept and not must_stay:
             return None
-        has_horizon = bool(header.attributes & DELETE_HORIZON)
-        needs_horizon = not has_horizon and any(record.value is None for record in kept)
+        may_expire = supersedes(header) and not header.attributes & DELETE_HORIZON
+        needs_horizon = may_expire and any(record.value is None for record in kept)
         if len(kept) == header.records_count and not needs_horizon:
             return batch
         attributes, base_timestamp = header.attributes, header.base_timestamp
         if needs_horizon:
-            attributes, base_timestamp = attributes | DELETE_HORIZON, self.now_ms + self.delete_retention_ms
+            attributes |= DELETE_HORIZON
+            base_timestamp = min(self.now_ms + self.delete_retention_ms, TIMESTAMP_MAX)
         return bytes(
             build_batch(
                 kept,
@@ -70,5 +74,6 @@ class Rules:
                 base_offset=header.base_offset,
                 last_offset=header.last_offset,
                 base_timestamp=base_timestamp,
+                max_timestamp=None if kept else header.max_timestamp,
             )
         )

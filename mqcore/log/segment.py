@@ -97,7 +97,7 @@ class Segment:
     def note(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
         """Take a batch that is in the file into the indexes; called for all of them in order."""
         last_offset = header.base_offset + header.last_offset_delta
-        if header.max_timestamp > self.largest_timestamp:
+        if header.max_timestamp > self.largest_timestamp and header.records_count:
             self._largest = (header.max_timestamp, last_offset)
         if position == 0:
             self._first_timestamp = header.max_timestamp

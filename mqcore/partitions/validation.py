@@ -1,6 +1,7 @@
 """Codec: may this batch of a client enter the log? One look at its header, one CRC; its records stay closed.
 
-Only a compacted topic looks inside (bounded), because a record without a key could never be compacted.
+Only a compacted topic looks inside (bounded), because a record without a key could never be compacted. Timestamps
+follow Kafka's rules, except that one below -1 is always refused.
 """
 
 from __future__ import annotations
@@ -47,17 +48,30 @@ def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | 
     if header.records_count <= 0 or header.last_offset_delta != header.records_count - 1:
         message = f"{header.records_count} records, but last offset delta {header.last_offset_delta}"
         return Refusal(ErrorCode.INVALID_RECORD, message)
-    if header.attributes & ~LOG_APPEND_TIME:  # nothing but a plain batch in most requests
+    if header.attributes:  # nothing but a plain batch in most requests
         refusal = _refuse_attributes(header)
         if refusal is not None:
             return refusal
-    if config.message_timestamp_type == "CreateTime" and header.max_timestamp != NO_TIMESTAMP:
-        early = now_ms - header.max_timestamp > config.message_timestamp_before_max_ms
-        if early or header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-            return Refusal(ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} is too far from now")
+    if config.message_timestamp_type == "CreateTime":
+        base, largest = header.base_timestamp, header.max_timestamp
+        if base < NO_TIMESTAMP:
+            return _refuse_timestamp(base, now_ms)
+        if largest != NO_TIMESTAMP and not _is_acceptable(largest, config, now_ms):
+            return _refuse_timestamp(largest, now_ms)
     if config.compact:
-        return _keyed(batch, header, config)
+        return _keyed(batch, header, config, now_ms)
     return header
+
+
+def _is_acceptable(timestamp: int, config: LogConfig, now_ms: int) -> bool:
+    age_ms = now_ms - timestamp
+    return timestamp >= 0 and -config.message_timestamp_after_max_ms <= age_ms <= config.message_timestamp_before_max_ms
+
+
+def _refuse_timestamp(timestamp: int, now_ms: int) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp} is out of range, the broker's clock is {now_ms}"
+    )
 
 
 def _refuse_attributes(header: BatchHeader) -> Refusal | None:
@@ -65,19 +79,26 @@ def _refuse_attributes(header: BatchHeader) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_RECORD, "clients may not write control batches")
     if header.codec > LAST_CODEC:
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.codec}")
+    if header.attributes & LOG_APPEND_TIME:
+        return Refusal(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type to LogAppendTime")
     if header.is_transactional:
         return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     return None
 
 
-def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig) -> BatchHeader | Refusal:
+def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
     if header.records_count > MOST_RECORDS_READ:
         message = f"{header.records_count} records in one batch of a compacted topic, at most {MOST_RECORDS_READ}"
         return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
     try:
         records = iterate_records(batch, header, limit_bytes=MOST_EXPANSION * config.max_message_bytes)
-        if any(record.key is None for record in records):
-            return Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+        producer_sets_time = config.message_timestamp_type == "CreateTime"
+        for record in records:
+            if record.key is None:
+                return Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+            timestamp = record.timestamp
+            if producer_sets_time and timestamp != NO_TIMESTAMP and not _is_acceptable(timestamp, config, now_ms):
+                return _refuse_timestamp(timestamp, now_ms)
     except BadBatch as bad:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
     return header

@@ -32,6 +32,8 @@ LIMIT_BYTES: Final = 64 * 1024 * 1024
 LEAST_RECORD_BYTES: Final = 7
 
 NO_TIMESTAMP: Final = -1
+TIMESTAMP_MIN: Final = -(2**63)
+TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class BatchTooLarge(ValueError):
@@ -94,11 +96,18 @@ def _parse(data: bytes, header: BatchHeader) -> Iterator[Record]:
             if position != end:
                 raise BadBatch(f"record ends at {position}, its length says {end}")
             timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+            if not TIMESTAMP_MIN <= timestamp <= TIMESTAMP_MAX:
+                timestamp = _wrapped(timestamp)
             yield Record(base_offset + offset_delta, timestamp, key, value, headers)
     except IndexError:
         raise BadBatch("record runs over the end") from None
     if position != limit:
         raise BadBatch(f"{limit - position} bytes after the last record")
+
+
+def _wrapped(timestamp: int) -> int:
+    """The sum of base and delta as Kafka and its clients compute it, in signed 64 bits."""
+    return (timestamp - TIMESTAMP_MIN) % 2**64 + TIMESTAMP_MIN
 
 
 def _headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
@@ -162,18 +171,21 @@ def build_batch(
     base_offset: int | None = None,
     last_offset: int | None = None,
     base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
     limit_bytes: int | None = None,
 ) -> bytearray:
     """A batch with its CRC. Offsets must ascend from `base_offset` to `last_offset` (compaction keeps the original
-    two, whatever records are left); `base_timestamp` is for batches with a delete horizon, which is kept there.
-    `BatchTooLarge` as soon as the uncompressed records exceed `limit_bytes`."""
+    two, whatever records are left); `base_timestamp` is for batches with a delete horizon, which is kept there, and
+    `max_timestamp` for batches that compaction emptied. `BatchTooLarge` as soon as the uncompressed records exceed
+    `limit_bytes`."""
     if base_offset is None:
         base_offset = records[0].offset if records else 0
     if last_offset is None:
         last_offset = records[-1].offset if records else base_offset
     if base_timestamp is None:
         base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
-    max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     body = bytearray()
     for record in records:
         if not base_offset <= record.offset <= last_offset:
@@ -200,7 +212,7 @@ def build_batch(
 
 def _put_record(out: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
     inside = bytearray(1)  # attributes
-    _put_varint(inside, record.timestamp - base_timestamp)
+    _put_varint(inside, _wrapped(record.timestamp - base_timestamp))
     _put_varint(inside, record.offset - base_offset)
     _put_bytes(inside, record.key)
     _put_bytes(inside, record.value)

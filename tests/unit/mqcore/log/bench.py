@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from zlib import crc32
 
@@ -11,8 +12,8 @@ from crc32c import crc32c
 from mqcore.disk.port import Disk
 from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
-from mqcore.wire.batches import CRC_START, BatchHeader, read_header, read_headers, stamp
-from mqcore.wire.records import Record, build_batch
+from mqcore.wire.batches import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, read_header, read_headers, stamp
+from mqcore.wire.records import Record, _put_record, build_batch
 
 DIRECTORY = "orders-0"
 
@@ -118,3 +119,14 @@ def with_crc(data: bytearray) -> bytearray:
     """The same bytes under a right CRC: what a client with a bug sends."""
     data[CRC_START - 4 : CRC_START] = crc32c(data[CRC_START:]).to_bytes(4, "big")
     return data
+
+
+def poisoned(found: Sequence[Record], base: int, largest: int = 1000) -> bytearray:
+    """A batch whose records reach their timestamps by deltas from `base`; its header says that `largest` is theirs."""
+    data = build_batch([record._replace(timestamp=0) for record in found], base_timestamp=0)
+    head, body = data[:HEADER_BYTES], bytearray()
+    for record in found:
+        _put_record(body, record, 0, base)
+    struct.pack_into(">i", head, 8, HEADER_BYTES - LENGTH_OVERHEAD + len(body))
+    struct.pack_into(">qq", head, 27, base, largest)
+    return with_crc(head + body)

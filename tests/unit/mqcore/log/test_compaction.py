@@ -13,7 +13,7 @@ from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
 from mqcore.wire.batches import DELETE_HORIZON, HEADER_BYTES, TRANSACTIONAL, read_header
 from mqcore.wire.records import Record, build_batch, read_records
-from tests.unit.mqcore.log.bench import LastSequences, append, batch, open_log, stored, with_crc
+from tests.unit.mqcore.log.bench import LastSequences, append, batch, open_log, poisoned, stored, with_crc
 
 CONFIG = LogConfig(
     compact=True,
@@ -130,6 +130,84 @@ def test_a_tombstone_drops_its_key_at_once_and_itself_after_delete_retention() -
     assert left(log) == [(1, "b", "1"), (4, "c", "2")]
 
 
+def test_a_tombstone_beyond_a_full_key_map_waits_for_the_run_that_removes_its_older_values() -> None:
+    log = log_of(("a", "old"), ("b", "1"), ("c", "1"), ("a", None), ("d", "1"))
+    log.reconfigure(replace(CONFIG, segment_bytes=1 << 20, delete_retention_ms=0))
+    for now_ms in (10, 20, 30):  # the offset of the last run may be lost by a crash: each begins at 0 again
+        assert compact(log, now_ms=now_ms, most_keys=2) == 2
+        assert left(log) == [(0, "a", "old"), (1, "b", "1"), (2, "c", "1"), (3, "a", None), (4, "d", "1")]
+    assert compact(log, now_ms=40, first_dirty=2, most_keys=2) == 4
+    assert left(log) == [(1, "b", "1"), (2, "c", "1"), (3, "a", None), (4, "d", "1")]
+    append(log, batch([b"1"], keys=[b"e"]))
+    log.roll(0)
+    compact(log, now_ms=50, first_dirty=4)
+    assert left(log) == [(1, "b", "1"), (2, "c", "1"), (4, "d", "1"), (5, "e", "1")]
+
+
+def test_delete_retention_without_end_keeps_tombstones() -> None:
+    log = log_of(("a", "1"), ("a", None), config=replace(CONFIG, delete_retention_ms=2**63 - 1))
+    compact(log, now_ms=10**12)
+    assert left(log) == [(1, "a", None)]
+    compact(log, now_ms=10**13)
+    assert left(log) == [(1, "a", None)]
+
+
+def test_a_tombstone_that_supersedes_nothing_is_never_dropped() -> None:
+    """One of a transaction that may have been aborted."""
+    log = open_log(MemoryDisk(), replace(CONFIG, delete_retention_ms=0))
+    append(log, batch([b"committed"], keys=[b"a"]))
+    append(
+        log,
+        build_batch(
+            [Record(0, 1, b"a", None)], producer_id=1, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
+        ),
+    )
+    append(log, batch([b"1"], keys=[b"b"]))
+    log.roll(0)
+    for now_ms in (10, 20, 30):
+        compact(log, now_ms=now_ms)
+        assert left(log) == [(0, "a", "committed"), (1, "a", None), (2, "b", "1")]
+
+
+def test_a_batch_that_turns_unreadable_halfway_supersedes_nothing() -> None:
+    log = log_of(("a", "good"))
+    bad = batch([b"new", b"cut"], keys=[b"a", b"b"])
+    append(log, with_crc(bad[:-1] + b"\x02"))  # a header is announced behind the last byte
+    append(log, batch([b"1"], keys=[b"c"]))
+    log.roll(0)
+    compact(log)
+    assert read_header(stored(log)[0]).records_count == 1
+    assert [record.value for record in read_records(stored(log)[0])] == [b"good"]
+
+
+# --- timestamps that no client should have sent ----------------------------------------------------------------------
+
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("base", "timestamp"), [(MOST, MOST + 5), (MOST, 2 * MOST), (LEAST, MOST), (LEAST, 2), (-1, LEAST - 1), (5, LEAST)]
+)
+@pytest.mark.parametrize("horizon", [False, True])
+def test_timestamps_that_leave_64_bits_are_compacted_as_every_client_reads_them(
+    base: int, timestamp: int, horizon: bool
+) -> None:
+    """Clients add the delta to the base in 64 bits, and the sum wraps."""
+    log = open_log(MemoryDisk(), CONFIG)
+    keys = [b"a", b"b", b"c"]
+    values = [b"superseded", b"1", None if horizon else b"1"]
+    found = [Record(at, timestamp, key, value) for at, (key, value) in enumerate(zip(keys, values, strict=True))]
+    data = poisoned(found, base)
+    append(log, data)
+    append(log, batch([b"2"], keys=[b"a"]))
+    log.roll(0)
+    compact(log, now_ms=1000)
+    wrapped = (timestamp + 2**63) % 2**64 - 2**63
+    assert [(r.offset, r.timestamp) for r in records(log)] == [(1, wrapped), (2, wrapped), (3, 1000)]
+    assert bool(read_header(stored(log)[0]).attributes & DELETE_HORIZON) is horizon
+    assert log.offset_for_time(1000, limit=4) is not None
+
+
 # --- what keeps a log whole ------------------------------------------------------------------------------------------
 
 
@@ -162,6 +240,19 @@ def test_the_last_batch_of_each_producer_stays_even_if_it_is_empty() -> None:
             disk.remove(f"orders-0/{name}")
     open_log(disk, CONFIG, observer=again)
     assert again.last == observer.last
+
+
+def test_of_a_producer_that_is_forgotten_nothing_stays() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, replace(CONFIG, segment_bytes=1 << 20))
+    for producer in range(20):
+        append(log, batch([b"1"], keys=[b"same"], producer=producer, sequence=0))
+    append(log, batch([b"last"], keys=[b"same"]))
+    log.roll(0)
+    Compactor(disk, log, first_dirty=0, limit=21, now_ms=0, active_producers={7, 19}).run()
+    kept = [read_header(data) for data in stored(log)]
+    assert [(header.producer_id, header.records_count) for header in kept] == [(7, 0), (19, 0), (-1, 1)]
+    assert [header.max_timestamp for header in kept] == [1000] * 3  # by which a producer's age is told
 
 
 def test_small_remains_are_put_together_and_what_was_replaced_is_gone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,8 @@ from mqcore.log.config import LogConfig
 from mqcore.partitions import validation
 from mqcore.partitions.validation import examine
 from mqcore.wire.batches import BatchHeader
+from mqcore.wire.records import Record
+from tests.unit.mqcore.log.bench import poisoned
 from tests.unit.mqcore.partitions.stage import NOW_MS, batch, changed, refused, resealed
 
 PLAIN = LogConfig()
@@ -82,6 +85,40 @@ def test_timestamps_too_far_from_now_are_refused_unless_the_broker_sets_them() -
     assert refused(examine(batch(timestamp=NOW_MS + 501), config, NOW_MS)) == "INVALID_TIMESTAMP"
     append_time = LogConfig(message_timestamp_before_max_ms=1000, message_timestamp_type="LogAppendTime")
     assert isinstance(examine(batch(timestamp=0), append_time, NOW_MS), BatchHeader)
+
+
+COMPACTED = LogConfig.from_settings({"cleanup.policy": "compact"})
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize("field", [27, 35])  # base timestamp, largest timestamp
+@pytest.mark.parametrize("timestamp", [-2, LEAST])
+def test_a_header_with_a_negative_timestamp_is_refused(field: int, timestamp: int) -> None:
+    assert refused(examine(_set(">q", field, timestamp), PLAIN, NOW_MS)) == "INVALID_TIMESTAMP"
+
+
+def test_a_batch_without_timestamps_passes() -> None:
+    for config in (PLAIN, COMPACTED, LogConfig(message_timestamp_before_max_ms=0, message_timestamp_after_max_ms=0)):
+        assert isinstance(examine(batch(b"a", timestamp=-1), config, NOW_MS), BatchHeader)
+
+
+@pytest.mark.parametrize("base", [0, NOW_MS, MOST])
+@pytest.mark.parametrize("timestamp", [-2, LEAST, MOST + 1, 2 * MOST, MOST, NOW_MS + 3_600_001])
+def test_a_compacted_topic_takes_no_record_whose_timestamp_is_out_of_range_whatever_the_header_says(
+    base: int, timestamp: int
+) -> None:
+    data = poisoned([Record(0, NOW_MS, b"a", b"1"), Record(1, timestamp, b"b", b"2")], base)
+    outcome = examine(memoryview(data), COMPACTED, NOW_MS)
+    assert refused(outcome) == "INVALID_TIMESTAMP"
+    # Where records stay closed, as in any topic that is not compacted, clients read what was sent.
+    assert isinstance(
+        examine(memoryview(data), replace(PLAIN, message_timestamp_after_max_ms=MOST), NOW_MS), BatchHeader
+    )
+
+
+@pytest.mark.parametrize("config", [PLAIN, COMPACTED, LogConfig(message_timestamp_type="LogAppendTime")])
+def test_a_producer_may_not_say_that_the_broker_gave_the_time(config: LogConfig) -> None:
+    assert refused(examine(_set(">h", 21, 0x08), config, NOW_MS)) == "INVALID_TIMESTAMP"
 
 
 @pytest.mark.parametrize("codec", range(5))
