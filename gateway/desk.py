@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,10 +21,11 @@ from gateway.events import MOST_UNITS
 from gateway.identity import request_id as derive_request_id
 from gateway.places import Standing
 from gateway.sales import Availability
-from gateway.submissions import Turnstile, Wanted, queue_of
+from gateway.submissions import GiveBack, Turnstile, Wanted, queue_of
 from gateway.watching import watch
 from inventory.events import SaleView
 from seckill import tokens
+from seckill.breaker import Permit
 from seckill.problems import Problem
 from seckill.streams import traces
 
@@ -90,21 +90,34 @@ class Desk:
         request_id = derive_request_id(settings.SECRET_KEY, user_id, view.id, call.key)
         missing, number, expires_at_ms = _ticket(call.ticket[:MOST_TICKET], user_id, view.id)
         address = client_address({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
+        full, probed = self._full(view, user_id)
         ask = Ask(
             request_id, _fingerprint(view.sku, quantity), user_id, address, view.opens_at_ms, view.closes_at_ms,
-            shut(view), missing, number, expires_at_ms, self._full(view, user_id),
+            shut(view), missing, number, expires_at_ms, full,
         )  # fmt: skip
-        return Wanted(ask, view.id, view.sku, quantity, traces.continued(call.traceparent, request_id))
+        return Wanted(ask, view.id, view.sku, quantity, traces.continued(call.traceparent, request_id), probed)
 
-    def _full(self, view: SaleView, user_id: str) -> str:
+    def _full(self, view: SaleView, user_id: str) -> tuple[str, GiveBack | None]:
         """The sold-out mark, the backlog guard, the breaker. Units that are only held may come back: they stop
-        nobody."""
+        nobody. A request that is the probe of guard or breaker gives it back unless it is really sent."""
         if sales.availability(view) is Availability.SOLD_OUT:
-            return Verdict.SOLD_OUT.value
-        wait_ms = watch().wait_ms(queue_of(user_id))
-        if wait_ms is not None and wait_ms > settings.ENVIRONMENT.purchase_deadline_s * 1000:
-            return Verdict.BACKLOG.value
-        return "" if self.turnstile.breaker.may_try(time.monotonic()) else Verdict.NO_QUEUE.value
+            return Verdict.SOLD_OUT.value, None
+        guard = watch().permit(queue_of(user_id))
+        if guard is Permit.NO:
+            return Verdict.BACKLOG.value, None
+        breaker = self.turnstile.permit(user_id)
+        if breaker is Permit.NO:
+            if guard is Permit.PROBE:
+                watch().backlog.give_back()
+            return Verdict.NO_QUEUE.value, None
+
+        def give_back() -> None:
+            if guard is Permit.PROBE:
+                watch().backlog.give_back()
+            if breaker is Permit.PROBE:
+                self.turnstile.give_back(user_id)
+
+        return "", give_back if Permit.PROBE in (guard, breaker) else None
 
     def _accepted(self, wanted: Wanted, admitted: Admitted) -> Accepted:
         request_id, place, deadline_ms = wanted.ask.request_id, admitted.place, admitted.deadline_ms

@@ -23,19 +23,22 @@ from redis.exceptions import RedisError
 
 from gateway import admission
 from gateway.admission import Admitted, Ask, Verdict
+from gateway.breakers import Breakers, Partition
 from gateway.events import PurchaseRequested
 from gateway.places import Place
-from seckill.breaker import Breaker
+from seckill.breaker import Permit
 from seckill.problems import Problem
 from seckill.streams import faults, traces
 from seckill.streams.slots import MOST_DELIVERY_S, NoLease, NotNow, SlotWriter
 from seckill.topics import PURCHASE_REQUESTS
 
 ACK_S = 3.0
+LATE_S = 0.9 * ACK_S  # under way for so long: not acknowledged when its caller gives up
 BREAK_S = 1.0
 MOST_TOLD = 1000
 QUEUED = (Verdict.ADMITTED, Verdict.KNOWN)
 
+GiveBack = Callable[[], None]
 Call = TypeVar("Call")
 Answer = TypeVar("Answer")
 Call_co = TypeVar("Call_co", covariant=True)
@@ -50,6 +53,7 @@ class Wanted(NamedTuple):
     sku: str
     quantity: int
     traceparent: str
+    give_back: GiveBack | None = None  # of a probe: to be called if this request is not sent
 
 
 class Waiting(Protocol[Call_co, Answer_contra]):
@@ -85,16 +89,29 @@ class Turnstile(Generic[Call, Answer]):
     """
 
     def __init__(self, read: Callable[[Call], Wanted], answer: Callable[[Wanted, Admitted], Answer]) -> None:
-        self.breaker = Breaker(most_failures=1, open_s=BREAK_S, try_s=ACK_S)
+        self._breakers = Breakers(BREAK_S, ACK_S, LATE_S)
+        self.breaker = self._breakers.of_all
         self._read, self._answer = read, answer
         self._lock = threading.Lock()
         self._sent: dict[UUID, list[Arrived[Call, Answer]]] = {}
+        self._under_way: dict[UUID, tuple[float, Partition | None]] = {}  # since when, to where
         self._placed: dict[UUID, Place] = {}  # acknowledged, and Redis is yet to be told
         self._acknowledged_count = self._failed_count = 0  # of what was sent
 
+    def permit(self, user_id: str) -> Permit:
+        """May a request of this user be sent?"""
+        return self._breakers.permit(partition_of(user_id), time.monotonic())
+
+    def give_back(self, user_id: str) -> None:
+        """The probe of this user was not sent."""
+        self._breakers.give_back(partition_of(user_id), time.monotonic())
+
     def late(self) -> None:
-        """Somebody has waited in vain."""
-        self.breaker.failed(time.monotonic())
+        """A caller got no answer in time."""
+        now = time.monotonic()
+        with self._lock:
+            overdue = {to for since, to in self._under_way.values() if now - since >= LATE_S}
+        self._breakers.failed(overdue, now)
 
     def state(self) -> State:
         return State(self._acknowledged_count, self._failed_count, self.breaker.state(time.monotonic()).value)
@@ -115,6 +132,8 @@ class Turnstile(Generic[Call, Answer]):
         try:
             verdicts = admission.admit([wanted.ask for wanted in read], placed)
         except RedisError as fault:
+            for wanted in read:
+                _not_sent(wanted)
             raise Problem(503, "admission-unavailable", "Nobody can be admitted just now.", retry_after_s=1) from fault
         with self._lock:
             for request_id, _ in placed:
@@ -123,6 +142,7 @@ class Turnstile(Generic[Call, Answer]):
             if arrived.admitted.verdict in QUEUED and arrived.admitted.place is None:
                 self._send(arrived)
             else:
+                _not_sent(arrived.wanted)
                 self._settle(arrived, arrived.admitted)
 
     def _settle(self, arrived: Arrived[Call, Answer], admitted: Admitted) -> None:
@@ -140,8 +160,10 @@ class Turnstile(Generic[Call, Answer]):
                 same = self._sent.setdefault(request_id, [])
                 same.append(arrived)
                 if len(same) > 1:
+                    _not_sent(wanted)
                     return
         if place is not None:
+            _not_sent(wanted)
             self._settle(arrived, admitted._replace(place=place))
             return
         requested = PurchaseRequested(
@@ -151,6 +173,8 @@ class Turnstile(Generic[Call, Answer]):
         if wanted.ask.full == Verdict.NO_QUEUE.value:  # a known one, at a bad moment
             self._refuse(request_id, unknown())  # and no failure: who comes back must not keep the breaker open
             return
+        with self._lock:
+            self._under_way[request_id] = time.monotonic(), partition_of(wanted.ask.user_id)
         try:
             faults.point("gateway.before_produce")
             sent = writer().send(
@@ -159,24 +183,27 @@ class Turnstile(Generic[Call, Answer]):
                 [(traces.HEADER, wanted.traceparent.encode())],
             )
         except NoLease as stalled:  # nobody moves anything: broker or database do not answer
+            _not_sent(wanted)
             is_new = admitted.verdict is Verdict.ADMITTED  # of a known one something may be under way
             self._refuse(request_id, unavailable(stalled) if is_new else unknown(stalled))
         except NotNow as moving:
+            _not_sent(wanted)
             self._refuse(request_id, _moving(moving))
         except KafkaError as fault:
             self._failed(request_id, fault)
         except Exception as fault:  # ours: it is theirs who wait for it, and nobody joins it later
+            _not_sent(wanted)
             self._refuse(request_id, fault)
         else:
             sent.add_callback(self._acknowledged, request_id)
             sent.add_errback(self._failed, request_id)
 
     def _acknowledged(self, request_id: UUID, metadata: Any) -> None:
-        """On the producer's thread."""
         faults.point("gateway.after_ack")
         place = Place(metadata.topic, metadata.partition, metadata.offset)
-        self.breaker.succeeded()
+        self._breakers.acknowledged((place.topic, place.partition), time.monotonic())
         with self._lock:
+            self._under_way.pop(request_id, None)
             waiting = self._sent.pop(request_id)
             self._placed[request_id] = place
             self._acknowledged_count += 1
@@ -186,14 +213,21 @@ class Turnstile(Generic[Call, Answer]):
     def _failed(self, request_id: UUID, fault: Exception) -> None:
         with self._lock:
             self._failed_count += 1
-        self.breaker.failed(time.monotonic())
+            _, to = self._under_way.pop(request_id, (0.0, None))
+        self._breakers.failed([to], time.monotonic())
         self._refuse(request_id, unknown(fault))
 
     def _refuse(self, request_id: UUID, why: Exception) -> None:
         with self._lock:
+            self._under_way.pop(request_id, None)
             waiting = self._sent.pop(request_id)
         for arrived in waiting:
             arrived.waiting.settle(why)
+
+
+def _not_sent(wanted: Wanted) -> None:
+    if wanted.give_back is not None:
+        wanted.give_back()
 
 
 def unavailable(cause: NotNow | None = None) -> Problem:
@@ -257,3 +291,10 @@ def queue_of(user_id: str) -> str:
     if not _make_writer.cache_info().currsize:
         return PURCHASE_REQUESTS.name
     return _make_writer().goes_to(user_id.encode())
+
+
+def partition_of(user_id: str) -> Partition | None:
+    """Where this user's requests go, as far as this process knows; nobody is asked for that."""
+    if not _make_writer.cache_info().currsize:
+        return None
+    return _make_writer().place_of(user_id.encode())

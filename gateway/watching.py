@@ -1,4 +1,8 @@
-"""Shell: looks twice a second how far inventory has come, for everybody in this process who asks about the queue."""
+"""Shell: measures the queue twice a second: the log's ends in the broker against inventory's offsets in the database.
+
+The rows are the truth; the offsets that the group commits to the broker are a copy, and one lost commit would show a
+queue that is not there. A partition that does not answer is left out: nothing is known of it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ import time
 from functools import lru_cache
 
 from django.conf import settings
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import OffsetSpec
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from gateway.backlog import Backlog, Estimate
 from gateway.places import Place
+from seckill.breaker import Permit
+from seckill.streams import bounds, offsets
 from seckill.topics import QUEUES
 
 log = logging.getLogger(__name__)
@@ -35,6 +42,11 @@ class Watch:
     def wait_ms(self, topic: str) -> int | None:
         self._start()
         return self.backlog.wait_ms(topic, time.monotonic())
+
+    def permit(self, topic: str) -> Permit:
+        """The backlog guard, as `Backlog.permit`."""
+        self._start()
+        return self.backlog.permit(topic, settings.ENVIRONMENT.purchase_deadline_s * 1000, time.monotonic())
 
     def undecided(self) -> dict[str, int]:
         """Of each topic; nothing while it cannot be seen."""
@@ -62,8 +74,9 @@ class Watch:
         while True:
             try:
                 self._watch()
-            except (KafkaError, OSError, ValueError, KeyError) as fault:
+            except (DatabaseError, KafkaError, OSError, ValueError, KeyError) as fault:
                 log.info("the queue cannot be seen", extra={"reason": f"{type(fault).__name__}: {fault}"})
+                close_old_connections()
                 time.sleep(AGAIN_S)
 
     def _watch(self) -> None:
@@ -73,26 +86,25 @@ class Watch:
             request_timeout_ms=PATIENCE_MS,
         )
         try:
+            self._cluster_id = str(admin.describe_cluster()["cluster_id"])
             while True:
-                partitions = _partitions(admin)
-                # The group first: so its offsets are never beyond the ends.
-                committed = admin.list_group_offsets({GROUP: partitions})[GROUP]
-                ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-                self.backlog.observe(
-                    time.monotonic(),
-                    {(at.topic, at.partition): found.offset for at, found in ends.items()},
-                    {(at.topic, at.partition): max(0, found.offset) for at, found in committed.items()},
-                )
+                self._look(admin)
                 time.sleep(LOOK_S)
         finally:
             admin.close()
 
-
-def _partitions(admin: KafkaAdminClient) -> list[TopicPartition]:
-    described = admin.describe_topics(list(QUEUES))
-    return [
-        TopicPartition(topic["name"], each["partition_index"]) for topic in described for each in topic["partitions"]
-    ]
+    def _look(self, admin: KafkaAdminClient) -> None:
+        topic_ids = [str(topic["topic_id"]) for topic in admin.describe_topics(list(QUEUES))]
+        # The group first: so its offsets are never beyond the ends.
+        decided = offsets.positions(GROUP, self._cluster_id, topic_ids)
+        close_old_connections()
+        ends = bounds.ends(admin, bounds.online(admin, QUEUES))
+        decided |= bounds.starts(admin, [partition for partition in ends if partition not in decided])
+        self.backlog.observe(
+            time.monotonic(),
+            {(at.topic, at.partition): end for at, end in ends.items()},
+            {(at.topic, at.partition): offset for at, offset in decided.items()},
+        )
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,15 @@ class State(IntEnum):
     OPEN = 2
 
 
+class Permit(IntEnum):
+    """May a call be tried? `PROBE`: yes, and it is the only one for now. Whoever has a probe and does not try gives it
+    back (`Breaker.give_back`); else everything stays shut until its time is over."""
+
+    NO = 0
+    YES = 1
+    PROBE = 2
+
+
 class Breaker:
     """`now` is any clock that does not go back, in seconds. Safe among threads. In half-open the one who tries has
     `try_s` (else `open_s`) to find out."""
@@ -25,20 +34,31 @@ class Breaker:
         self._try_s = open_s if try_s is None else try_s
         self._failures = 0
         self._open_until: float | None = None
+        self._probe_until: float | None = None  # `_open_until` as the latest probe has set it
         self._lock = threading.Lock()
 
     def may_try(self, now: float) -> bool:
         """True in half-open for one caller only: the next one may when he has had his time."""
+        return self.permit(now) is not Permit.NO
+
+    def permit(self, now: float) -> Permit:
+        """As `may_try`, and says whether this is the probe of half-open."""
         open_until = self._open_until
         if open_until is None:  # without the lock: it is asked for every purchase
-            return True
+            return Permit.YES
         with self._lock:
             if self._open_until is None:
-                return True
+                return Permit.YES
             if now < self._open_until:
-                return False
-            self._open_until = now + self._try_s
-            return True
+                return Permit.NO
+            self._open_until = self._probe_until = now + self._try_s
+            return Permit.PROBE
+
+    def give_back(self, now: float) -> None:
+        """The probe was not tried: the next caller may, at once. Nothing if its result is known by now."""
+        with self._lock:
+            if self._open_until is not None and self._open_until == self._probe_until:
+                self._open_until, self._probe_until = now, None
 
     def succeeded(self) -> None:
         if not self._failures and self._open_until is None:
@@ -49,6 +69,7 @@ class Breaker:
     def failed(self, now: float) -> None:
         with self._lock:
             self._failures += 1
+            self._probe_until = None
             if self._failures >= self._most_failures:
                 self._open_until = now + self._open_s
 

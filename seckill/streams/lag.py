@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 
-from seckill.streams import cluster
+from seckill.streams import bounds, cluster
 from seckill.streams.models import ConsumerOffset
 from seckill.topics import Topic
 
@@ -45,13 +45,10 @@ def measure(bootstrap_servers: str, topics: Iterable[Topic]) -> list[Lag]:
 def _bounds(
     bootstrap_servers: str, topics: Iterable[Topic]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     try:
-        partitions = [
-            TopicPartition(topic.name, number)
-            for topic in topics
-            for number in sorted(consumer.partitions_for_topic(topic.name) or ())
-        ]
-        return consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        partitions = bounds.online(admin, [topic.name for topic in topics])
+        starts = bounds.starts(admin, partitions)
+        return starts, bounds.ends(admin, starts)
     finally:
-        consumer.close()
+        admin.close()

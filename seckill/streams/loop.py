@@ -19,6 +19,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from seckill.streams import client, cluster, offsets, switches
+from seckill.streams.offsets import OutsideTheLog
 from seckill.streams.ready import announce
 from seckill.streams.records import Handler, Prefers, TakesMany
 from seckill.streams.working import PASSING, Delivery, Worker
@@ -214,6 +215,7 @@ class Loop:
         self._claims[partition], self._ends[partition] = claim, end
         self._go_to(partition, claim.next_offset)
         self._go_or_rest(partition)
+        self._commit(partition, claim.next_offset)  # the latest commit of the one before may have been lost
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         client.rejoin(self._consumer)
@@ -243,7 +245,11 @@ class Loop:
         else:
             self._positions[partition] = end
             self._pauses.pop(partition, None)
-            self._consumer.commit_async({partition: OffsetAndMetadata(end, "", -1)})
+            self._commit(partition, end)
+
+    def _commit(self, partition: TopicPartition, offset: int) -> None:
+        """Copy a row's offset to the broker, for its tools."""
+        self._consumer.commit_async({partition: OffsetAndMetadata(offset, "", -1)})
 
     def _look_again(self, partition: TopicPartition, why: Exception) -> None:
         """Go where the claim stands: a COMMIT whose answer was lost may have been one. If it is not ours any more,
@@ -259,6 +265,7 @@ class Loop:
             self._consumer.pause(partition)
         else:
             self._go_to(partition, at)
+            self._commit(partition, at)
 
     def _pause(self, partition: TopicPartition, fault: Exception) -> None:
         """Try this partition again later."""
@@ -279,13 +286,6 @@ class Loop:
         self._look_again(partition, TimeoutError("claimed by another one during a pause"))
         if partition in self._claims:
             self._go_or_rest(partition)
-
-
-class OutsideTheLog(Exception):
-    """The log does not have what comes next for a group: evidence is missing, so nobody guesses."""
-
-    def __init__(self, partition: TopicPartition, wanted: int, start: int, end: int) -> None:
-        super().__init__(f"{partition.topic}-{partition.partition}: offset {wanted} is outside {start} to {end}")
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped there

@@ -6,15 +6,25 @@ was being tried knows that his predecessor died of it, or at it: that range is t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from django.db import connection
+from kafka import TopicPartition
 
 from seckill.streams import statements
+from seckill.streams.models import ConsumerOffset
 
 
 class Fenced(Exception):
     """Somebody else has claimed the partition, or the batch does not begin where the last one ended."""
+
+
+class OutsideTheLog(Exception):
+    """The log does not have what comes next for a group: evidence is missing, so nobody guesses."""
+
+    def __init__(self, partition: TopicPartition, wanted: int, start: int, end: int) -> None:
+        super().__init__(f"{partition.topic}-{partition.partition}: offset {wanted} is outside {start} to {end}")
 
 
 class Claim(NamedTuple):
@@ -86,6 +96,15 @@ def position(claim: Claim) -> int | None:
     """Where the claim stands; None if it is somebody else's by now."""
     rows = statements.fetch(_POSITION, _mine(claim))
     return int(rows[0][0]) if rows else None
+
+
+def positions(group: str, cluster_id: str, topic_ids: Sequence[str]) -> dict[TopicPartition, int]:
+    """Where the group stands in every partition of these topics that it has ever claimed."""
+    rows = ConsumerOffset.objects.filter(group=group, cluster_id=cluster_id, topic_id__in=topic_ids)
+    return {
+        TopicPartition(topic, partition): next_offset
+        for topic, partition, next_offset in rows.values_list("topic", "partition", "next_offset")
+    }
 
 
 def _mine(claim: Claim) -> list[str | int]:

@@ -126,6 +126,11 @@ class SlotWriter:
         known = self._known
         return self._topic.name if known is None else self._topic_of(known, key).name
 
+    def place_of(self, key: bytes) -> tuple[str, int] | None:
+        """Topic and partition that it would be sent to now, as far as is known."""
+        known = self._known
+        return None if known is None else (self._topic_of(known, key).name, known.table.partition_of[slot_of(key)])
+
     def _topic_of(self, known: Known, key: bytes) -> Topic:
         beside = self._topic.beside
         return beside if beside is not None and known.is_diverted(key) else self._topic

@@ -19,6 +19,7 @@ from gateway.admission import Admitted, Ask, Verdict
 from gateway.desk import Desk
 from gateway.door import Door, Here
 from gateway.submissions import Turnstile, Wanted
+from seckill.breaker import Permit
 from seckill.problems import Problem
 from seckill.serving import THREADS
 from seckill.streams.slots import NoLease, NotNow
@@ -176,6 +177,22 @@ def test_a_failure_opens_the_breaker_and_an_acknowledgement_closes_it(producer: 
     producer.fault = None
     gate.pass_through(wanted())
     assert gate.breaker.may_try(0.0)
+
+
+@pytest.mark.parametrize("junk", [{"ticket": "ticket_missing"}, {"opens_at_ms": FOREVER}, {"shut": "paused"}])
+def test_calls_that_are_refused_anyway_do_not_use_up_the_breakers_probe(
+    producer: Producer, junk: dict[str, Any]
+) -> None:
+    gate = Gate()
+    gate.breaker.failed(-1000.0)  # half-open: one may try
+    for _ in range(20):
+        assert gate.turnstile.permit("somebody") is Permit.PROBE
+        probe = wanted(**junk)._replace(give_back=lambda: gate.turnstile.give_back("somebody"))
+        assert gate.pass_through(probe).verdict.value in ("ticket_missing", "not_open_yet", "paused")
+    assert gate.turnstile.permit("honest") is Permit.PROBE
+    assert gate.turnstile.permit("other") is Permit.NO, "the control: a probe that is under way is one"
+    gate.pass_through(wanted())
+    assert gate.turnstile.permit("other") is Permit.YES
 
 
 def test_while_the_breaker_is_open_a_known_request_without_a_place_is_not_sent(producer: Producer) -> None:

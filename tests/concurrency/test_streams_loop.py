@@ -68,13 +68,29 @@ def test_a_group_reads_everything_once_and_tells_the_broker(broker: BrokerProces
     with consuming(Notes(topic=topic), broker):
         until(lambda: all_read(topic), "the group to be through")
     assert Counter(effects()) == everything()
+    assert committed(broker, topic) == {0: COUNT // 2, 1: COUNT // 2}
+
+
+def committed(broker: BrokerProcess, topic: Topic) -> dict[int, int]:
+    """What the broker knows of the group, by partition."""
     admin = KafkaAdminClient(bootstrap_servers=broker.address)
     told = admin.list_group_offsets(["readers"])["readers"]
     admin.close()
-    assert {partition.partition: at.offset for partition, at in told.items() if partition.topic == topic.name} == {
-        0: COUNT // 2,
-        1: COUNT // 2,
-    }
+    return {partition.partition: at.offset for partition, at in told.items() if partition.topic == topic.name}
+
+
+def test_a_claim_commits_its_position_to_the_broker_so_a_lost_commit_does_not_last(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(broker.address)
+    fill(broker.address, topic, range(COUNT))
+    with monkeypatch.context() as lossy:
+        lossy.setattr("kafka.KafkaConsumer.commit_async", lambda self, offsets: None)
+        with consuming(Notes(topic=topic), broker):
+            until(lambda: all_read(topic), "the group to be through")
+    assert committed(broker, topic) == {}, "all commits were lost"
+    with consuming(Notes(topic=topic), broker):
+        until(lambda: committed(broker, topic) == {0: COUNT // 2, 1: COUNT // 2}, "the claims to be committed")
 
 
 def test_a_poll_that_ends_before_the_joining_does_is_not_the_end_of_it(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.backlog import SHORTEST_WAIT_MS, STALE_S, Backlog
 from gateway.places import Place
+from seckill.breaker import Permit
 from seckill.topics import PURCHASE_DIVERTED
 
 TOPIC = "purchase.requests"
@@ -79,6 +82,42 @@ def test_a_log_that_was_cleared_or_a_group_that_was_moved_back_counts_as_no_prog
     backlog.observe(11.0, at(1000, 1000), at(0, 0))
     assert backlog.wait_ms(TOPIC, 11.0) is not None
     assert backlog.length == 2000
+
+
+LIMIT_MS = 30_000
+
+
+def test_a_guard_that_turns_everybody_away_still_admits_one_request_a_second() -> None:
+    backlog = busy(100)
+    for second in range(11, 60):
+        backlog.observe(float(second), at(1500, 1500), at(500, 500))
+    permits = [backlog.permit(TOPIC, LIMIT_MS, 59.0 + tenth / 10) for tenth in range(25)]
+    assert permits.count(Permit.PROBE) == 3
+    assert permits.count(Permit.NO) == 22
+
+
+def test_a_probe_of_the_guard_that_was_not_sent_leaves_room_for_the_next() -> None:
+    backlog = busy(100)
+    for second in range(11, 60):
+        backlog.observe(float(second), at(1500, 1500), at(500, 500))
+    assert backlog.permit(TOPIC, LIMIT_MS, 59.0) is Permit.PROBE
+    backlog.give_back()
+    assert backlog.permit(TOPIC, LIMIT_MS, 59.0) is Permit.PROBE
+    assert backlog.permit(TOPIC, LIMIT_MS, 59.0) is Permit.NO
+
+
+@pytest.mark.parametrize("stuck", [1, 600])
+def test_requests_of_one_partition_that_stands_still_shut_nobody_out_once_another_decision_is_made(stuck: int) -> None:
+    """Partition 0 does not move at all; in partition 1 a probe now and then is decided at once."""
+    backlog, decided, admitted = busy(100), 1500, 0
+    for second in range(11, 1000):
+        permit = backlog.permit(TOPIC, LIMIT_MS, float(second))
+        if second > 100 and permit is not Permit.NO:
+            decided += 1  # it is sent to partition 1, where inventory works
+            admitted += permit is Permit.YES
+        backlog.observe(float(second), at(1500, decided), at(1500 - stuck, decided))
+    assert admitted > 800, "after one probe the guard is open"
+    assert backlog.undecided == {TOPIC: stuck}, "what is stuck stays visible"
 
 
 # ── two topics, one of which goes first ──────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seckill.breaker import Breaker, State
+from seckill.breaker import Breaker, Permit, State
 
 
 def broken() -> Breaker:
@@ -53,3 +53,24 @@ def test_who_tries_may_be_given_longer_than_the_rest_before() -> None:
     assert [breaker.may_try(11) for _ in range(3)] == [True, False, False]
     assert not breaker.may_try(13.9), "he is still trying"
     assert breaker.may_try(14), "he has not come back: another one"
+
+
+def test_a_probe_that_was_not_tried_is_given_back_to_the_next_caller() -> None:
+    breaker = broken()
+    assert breaker.permit(11.9) is Permit.NO
+    for _ in range(20):  # calls that are refused for another reason
+        assert breaker.permit(12) is Permit.PROBE
+        breaker.give_back(12)
+    assert breaker.permit(12) is Permit.PROBE
+    assert breaker.permit(12) is Permit.NO
+
+
+def test_a_probe_given_back_after_its_result_is_known_changes_nothing() -> None:
+    well, ill = broken(), broken()
+    assert well.may_try(12) and ill.may_try(12)
+    well.succeeded()
+    well.give_back(12)
+    ill.failed(12)
+    ill.give_back(12)
+    assert well.permit(12) is Permit.YES
+    assert ill.permit(12) is Permit.NO
