@@ -11,5 +11,8 @@ SALES = re.compile(r"/api/v1/sales(/[0-9]+)?")
 
 
 def stays(method: str, path: str) -> bool:
-    """A purchase waits for the clerk; sales are read from memory, as long as they are kept there."""
-    return bool(PURCHASES.fullmatch(path) or (SALES.fullmatch(path) and sales.are_kept()))
+    """A purchase waits for the clerk; sales are read from memory, as long as they are kept there. Only being alive is
+    said without a thread: it has to be true while all threads wait."""
+    if method == "POST":
+        return bool(PURCHASES.fullmatch(path))
+    return path == "/livez" or bool(SALES.fullmatch(path) and sales.are_kept())

@@ -10,7 +10,7 @@ What runs on the loop must not block; Django itself refuses it the database (Syn
 from __future__ import annotations
 
 import logging
-from asyncio import AbstractEventLoop, Future
+from asyncio import AbstractEventLoop, Future, timeout
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -23,6 +23,9 @@ from django.core.signals import request_started
 from django.http.response import HttpResponseBase
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 from greenlet import greenlet
+
+from seckill.problems import answer as problem_answer
+from seckill.request_limits import BODY_SECONDS_MAX, body_timeout, unreadable_header
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +54,25 @@ class Serving:
         self._begin(loop)
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        environ = environ_of(scope)
+        if scope.proto != "http":
+            protocol.close(None)  # a WebSocket: refused in its handshake
+            return
+        headers = scope.headers.items()
+        if len(headers) < len(scope.headers.keys()):  # Granian leaves out what is not ASCII
+            protocol.response_bytes(*answer_of(problem_answer(unreadable_header())))
+            return
+        environ = environ_of(scope, headers)
         length = environ.get("CONTENT_LENGTH", "")
         # More is not read: Django says by the length alone that it is too much.
         is_read = length.isdecimal() and 0 < int(length) <= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         try:
-            environ["wsgi.input"] = BytesIO(await protocol() if is_read else b"")
+            environ["wsgi.input"] = BytesIO(await _body(protocol) if is_read else b"")
         except ProtocolClosed:
             return  # he hung up before he had said all
+        except TimeoutError:
+            late = answer_of(problem_answer(body_timeout()))
+            protocol.response_bytes(late.status, [*late.headers, ("connection", "close")], late.body)
+            return
         if self._stays(scope.method, scope.path):
             done = self._loop.create_future()
             greenlet(self._stay).switch(environ, protocol, done)
@@ -89,9 +103,14 @@ class Serving:
         return self._handler.get_response(self._handler.request_class(environ))
 
 
-def environ_of(scope: Any) -> Environ:
+async def _body(protocol: Any) -> bytes:
+    async with timeout(BODY_SECONDS_MAX):
+        return bytes(await protocol())
+
+
+def environ_of(scope: Any, headers: Headers | None = None) -> Environ:
     """What WSGI calls the same, as far as Django looks at it. The server has no name of its own: without a host a
-    request is none."""
+    request is none. `headers` are those of the scope, if the caller has read them already."""
     environ: Environ = {
         "REQUEST_METHOD": scope.method, "SCRIPT_NAME": "", "PATH_INFO": _as_bytes(scope.path),
         "QUERY_STRING": _as_bytes(scope.query_string), "SERVER_NAME": "", "SERVER_PORT": "",
@@ -100,14 +119,17 @@ def environ_of(scope: Any) -> Environ:
     }  # fmt: skip
     if scope.authority:
         environ["HTTP_HOST"] = scope.authority
-    for header, value in scope.headers.items():
+    repeated: dict[str, list[str]] = {}
+    for header, value in scope.headers.items() if headers is None else headers:
         if "_" in header or (header == "host" and scope.authority):
             continue  # no other name shall pass for one that a proxy of ours vouches for
         key = _named(header)
         if key in environ:
-            environ[key] += ("; " if key == "HTTP_COOKIE" else ",") + value
+            repeated.setdefault(key, [environ[key]]).append(value)
         else:
             environ[key] = value
+    for key, values in repeated.items():  # joined once: appending one by one would copy all before
+        environ[key] = ("; " if key == "HTTP_COOKIE" else ",").join(values)
     return environ
 
 

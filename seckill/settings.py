@@ -40,6 +40,7 @@ INSTALLED_APPS = [
     "analytics",
 ]
 MIDDLEWARE = [
+    "seckill.request_limits.checked_headers",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "seckill.headers.on_every_page",

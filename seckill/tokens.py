@@ -44,7 +44,7 @@ def bearer(authorization: str) -> str:
 def sealed(purpose: str, text: str) -> str:
     """The text, readable by everybody, and our signature."""
     content = text.encode()
-    return f"{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{_mac(purpose, content)}"
+    return f"{_encoded(content)}.{_mac(purpose, content)}"
 
 
 def opened(purpose: str, token: str) -> str | None:
@@ -52,9 +52,15 @@ def opened(purpose: str, token: str) -> str | None:
     encoded, _, mac = token.partition(".")
     try:
         content = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+        if _encoded(content) != encoded:
+            return None  # a second spelling of the same bytes
         return content.decode() if hmac.compare_digest(_mac(purpose, content), mac) else None
     except (ValueError, TypeError):  # not base64, not UTF-8, not ASCII
         return None
+
+
+def _encoded(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def _mac(purpose: str, content: bytes) -> str:

@@ -10,7 +10,8 @@ from gateway.api.schemas import PLACE, TICKET
 USER = ("not-signed-in",)
 SALE = ("no-such-sale", "sales-unavailable")
 DOOR = ("not-open-yet", "sale-closed", "sale-paused")
-BODY = ("bad-json", "length-required", "body-too-large")
+BODY = ("bad-json", "length-required", "body-too-large", "body-timeout")
+ALWAYS = ("bad-request", "bad-header", "headers-too-large", "internal")
 ADMISSION = (
     "bad-idempotency-key", "bad-quantity", "key-reused", *DOOR, "ticket-missing", "ticket-invalid", "ticket-expired",
     "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable", "queue-moving",
@@ -35,7 +36,7 @@ def _operation(
     made: dict[str, Any] = {"operationId": name, "tags": [tag], "summary": summary}
     if "not-signed-in" in problems:
         made["security"] = [{"token": []}]
-    return made | more | {"responses": good | responses((*problems, "bad-request", "internal"))}
+    return made | more | {"responses": good | responses((*problems, *ALWAYS))}
 
 
 def _in(where: str, name: str, schema: dict[str, Any], description: str, **more: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import psycopg
 
 from seckill.stack import ready, servers
 from seckill.stack.broker import BrokerProcess, free_port
+from seckill.stack.services import HTTP_1_ONLY
 
 PATIENCE_S = 600.0
 LOOK_S = 0.01
@@ -134,8 +135,9 @@ class World:
         """A WSGI application on Granian until the end of the block: its port."""
         port = free_port()
         command = [
-            sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port),
-            "--workers", str(workers), "--blocking-threads", str(threads), "--log-level", "warning", application,
+            sys.executable, "-m", "granian", "--interface", "wsgi", *HTTP_1_ONLY, "--host", "127.0.0.1",
+            "--port", str(port), "--workers", str(workers), "--blocking-threads", str(threads),
+            "--log-level", "warning", application,
         ]  # fmt: skip
         is_missing = ready.http(f"http://127.0.0.1:{port}/livez")
         with self._running(application, command, self.environment()):

@@ -17,7 +17,7 @@ from loadtest.broker.processes import cpu_seconds
 from loadtest.gateway.firing import Spec
 from seckill.stack import ready, servers, setup
 from seckill.stack.broker import BrokerProcess, free_port
-from seckill.stack.services import Layout, Ports
+from seckill.stack.services import HTTP_1_ONLY, Layout, Ports
 
 GATEWAY, BARE, WSGI = "gateway", "bare view", "bare view, WSGI"
 SERVERS: dict[str, tuple[str, ...]] = {
@@ -87,7 +87,7 @@ class World:
                 self._tell(f"start the {view}")
                 port = self._ports[view]
                 command = [
-                    sys.executable, "-m", "granian", "--interface", interface, "--host", "127.0.0.1",
+                    sys.executable, "-m", "granian", "--interface", interface, *HTTP_1_ONLY, "--host", "127.0.0.1",
                     "--port", str(port), "--workers", "1", "--log-level", "warning", *served,
                 ]  # fmt: skip
                 check = ready.http(f"http://127.0.0.1:{port}/{'readyz' if view == GATEWAY else 'livez'}")

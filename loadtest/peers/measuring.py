@@ -19,6 +19,7 @@ from loadtest.peers.designs import Design
 from seckill.demo.numbers import CrowdLog
 from seckill.demo.stage import DemoFault, Stage
 from seckill.stack import ready
+from seckill.stack.services import HTTP_1_ONLY
 
 OPENS_IN_S = 8.0
 PAYMENT_TTL_S = 10
@@ -108,7 +109,7 @@ class Front:
 
     def _start_http(self) -> None:
         self._http = self._stage.spawn(
-            "peer", "granian", "--interface", "wsgi", "--host", "127.0.0.1",
+            "peer", "granian", "--interface", "wsgi", *HTTP_1_ONLY, "--host", "127.0.0.1",
             "--port", str(self._stage.layout.ports.gateway), "--workers", "1", "--blocking-threads", "128",
             "--log-level", "info", "seckill.wsgi:application", environment=self._environment,
         )  # fmt: skip

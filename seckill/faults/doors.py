@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from seckill.faults.world import World
 from seckill.stack import ready
+from seckill.stack.services import HTTP_1_ONLY
 
 
 @contextmanager
@@ -16,7 +17,7 @@ def second_gateway(world: World, clock_ahead_s: int = 0) -> Iterator[str]:
     """Another one beside that of the stack, with its own idea of the time if it is told so; its address."""
     application = "seckill.faults.skewed:application" if clock_ahead_s else "seckill.rsgi:application"
     command = [
-        sys.executable, "-m", "granian", "--interface", "rsgi", "--host", "127.0.0.1", "--port",
+        sys.executable, "-m", "granian", "--interface", "rsgi", *HTTP_1_ONLY, "--host", "127.0.0.1", "--port",
         str(world.second_port), "--workers", "1", "--log-level", "warning", application,
     ]  # fmt: skip
     more = {"FAULT_CLOCK_AHEAD_S": str(clock_ahead_s), "DJANGO_SETTINGS_MODULE": "seckill.settings"}

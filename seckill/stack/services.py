@@ -16,6 +16,8 @@ from seckill.stack.ready import Check
 
 ROOT = Path(__file__).parents[2]
 LONGEST_SOCKET = 100
+HTTP_1_ONLY = ("--http", "1", "--no-ws")
+"""Granian would also speak HTTP/2 and WebSockets, whose limits on headers and streams are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def _granian(
 ) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
     """One worker process that serves HTTP."""
     address = ("--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--log-level", "warning")
-    return _python("-m", "granian", "--interface", interface, *address, *more, application)
+    return _python("-m", "granian", "--interface", interface, *HTTP_1_ONLY, *address, *more, application)
 
 
 def _consumer(group: str, count: int = 1, most: int = 12) -> Service:

@@ -17,10 +17,16 @@ def snapshot(monkeypatch: pytest.MonkeyPatch) -> sales._Snapshot:
     return made
 
 
-@pytest.mark.parametrize("path", ["/api/v1/sales/1/purchases", "/api/v1/sales", "/api/v1/sales/17"])
-def test_purchases_and_sales_that_are_kept_stay(path: str) -> None:
-    assert stays("POST", path)
+@pytest.mark.parametrize("path", ["/api/v1/sales", "/api/v1/sales/17", "/livez"])
+def test_reading_sales_that_are_kept_stays_and_so_does_being_alive(path: str) -> None:
     assert stays("GET", path)
+    assert not stays("POST", path)
+
+
+def test_only_the_post_of_a_purchase_stays() -> None:
+    assert stays("POST", "/api/v1/sales/1/purchases")
+    assert not stays("GET", "/api/v1/sales/1/purchases")
+    assert not stays("HEAD", "/api/v1/sales/1/purchases")
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,7 @@ def test_purchases_and_sales_that_are_kept_stay(path: str) -> None:
 )  # fmt: skip
 def test_everything_else_gets_a_thread(path: str) -> None:
     assert not stays("GET", path)
+    assert not stays("POST", path)
 
 
 def test_sales_that_may_have_to_be_asked_for_do_not_stay(snapshot: sales._Snapshot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -46,13 +47,16 @@ class Headers:
         self._items = items
 
     def items(self) -> list[tuple[str, str]]:
-        return list(self._items)
+        return [(name, value) for name, value in self._items if value.isascii()]
+
+    def keys(self) -> list[str]:
+        return [name for name, _ in self._items]
 
 
 class Scope:
     """What Granian hands over, as far as it is looked at."""
 
-    http_version, scheme, query_string, authority = "1.1", "http", "", None
+    proto, http_version, scheme, query_string, authority = "http", "1.1", "http", "", None
 
     def __init__(self, path: str, *headers: tuple[str, str], method: str = "GET", **more: Any) -> None:
         self.path, self.method, self.client = path, method, "127.0.0.1:5000"
@@ -164,6 +168,54 @@ def test_who_hangs_up_before_he_has_said_all_is_no_fault_of_ours() -> None:
         assert protocol.answer is None
 
     asyncio.run(work())
+
+
+def test_a_body_that_does_not_arrive_in_time_is_408_and_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stalled(Protocol):
+        async def __call__(self) -> bytes:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def work() -> Answer | None:
+        protocol = Stalled()
+        await serving().__rsgi__(Scope("/api/v1/where", ("content-length", "4"), method="POST"), protocol)
+        return protocol.answer
+
+    monkeypatch.setattr("seckill.serving.BODY_SECONDS_MAX", 0.0)
+    answer = asyncio.run(work())
+    assert answer is not None and answer.status == 408
+    assert ("connection", "close") in answer.headers
+
+
+def test_a_websocket_is_refused_and_nothing_else_is_done() -> None:
+    class WebSocket:
+        closed: object = "open"
+
+        def close(self, status: int | None) -> None:
+            self.closed = status
+
+    async def work() -> object:
+        protocol = WebSocket()
+        await serving().__rsgi__(Scope("/api/v1/where", proto="ws"), protocol)
+        return protocol.closed
+
+    assert asyncio.run(work()) is None
+
+
+def test_a_header_that_is_not_ascii_is_refused_not_left_out() -> None:
+    async def work() -> Answer:
+        return (await asked(serving(), Scope("/api/v1/where", ("x-forwarded-for", "1.2.3.4\xff"))))[0]
+
+    answer = asyncio.run(work())
+    assert (answer.status, json.loads(answer.body)["type"]) == (400, "/problems/bad-header")
+
+
+def test_a_header_that_is_repeated_is_joined_in_the_order_of_its_values() -> None:
+    values = [str(number) for number in range(20_000)]
+    scope = Scope("/", *(("x-many", value) for value in values), ("cookie", "a=b"), ("cookie", "c=d"))
+    environ = environ_of(scope)
+    assert environ["HTTP_X_MANY"] == ",".join(values)
+    assert environ["HTTP_COOKIE"] == "a=b; c=d"
 
 
 def test_a_request_looks_as_wsgi_shows_it() -> None:

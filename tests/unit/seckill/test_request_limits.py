@@ -1,0 +1,61 @@
+"""Which requests are refused by their headers, by whatever server they came."""
+
+from __future__ import annotations
+
+import http.cookies
+
+import pytest
+from django.test import Client
+
+from seckill.request_limits import COOKIE_BYTES_MAX, ESCAPED_COOKIE_BYTES_MAX, HEADER_BYTES_MAX, header_problem
+
+ESCAPED = '\\"'
+
+
+def status(*headers: tuple[str, str]) -> int | None:
+    problem = header_problem(headers)
+    return None if problem is None else problem.status
+
+
+def test_cookies_have_a_limit_however_many_headers_they_come_in() -> None:
+    assert status(("cookie", "a" * COOKIE_BYTES_MAX)) is None
+    assert status(("cookie", "a" * (COOKIE_BYTES_MAX + 1))) == 431
+    half = ("cookie", "a" * (COOKIE_BYTES_MAX // 2))
+    assert status(half, half) is None
+    assert status(half, half, ("cookie", "a")) == 431
+
+
+def test_all_headers_together_have_a_limit_names_included() -> None:
+    assert status(("x-a", "v" * (HEADER_BYTES_MAX - 3))) is None
+    assert status(("x-a", "v" * (HEADER_BYTES_MAX - 2))) == 431
+    assert status(*[("x-" + "n" * 98, "v")] * 200) == 431
+
+
+def test_a_cookie_with_escapes_may_only_be_short_because_unquoting_it_may_take_quadratic_time() -> None:
+    short = 'a="' + ESCAPED * 100 + '"'
+    assert len(short) < ESCAPED_COOKIE_BYTES_MAX and status(("cookie", short)) is None
+    assert status(("cookie", 'a="' + ESCAPED * ESCAPED_COOKIE_BYTES_MAX + '"')) == 431
+    assert status(("cookie", "b=\\1"), ("cookie", "a" * ESCAPED_COOKIE_BYTES_MAX)) == 431
+
+
+def test_a_value_that_is_not_ascii_is_refused() -> None:
+    assert status(("x-forwarded-for", "1.2.3.4\xff")) == 400
+    assert status(("x-forwarded-for", "1.2.3.4")) is None
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/nothing"])
+def test_django_never_unquotes_a_long_cookie(path: str, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    unquoted: list[str] = []
+    unquote = http.cookies._unquote
+
+    def noted(text: str) -> str:
+        unquoted.append(text)
+        return str(unquote(text))
+
+    monkeypatch.setattr(http.cookies, "_unquote", noted)
+    cookie = 'a="' + ESCAPED * 2000 + '"'
+    answer = client.get(path, headers={"Cookie": cookie})
+    assert (answer.status_code, answer.json()["type"]) == (431, "/problems/headers-too-large")
+    assert not unquoted
+    client.get(path, headers={"Cookie": 'a="' + ESCAPED + '"'})
+    assert unquoted, "the negative control: shorter ones are parsed"
