@@ -11,7 +11,10 @@ import os
 
 import django
 
+from seckill.database import WEB_STATEMENT_MS
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(WEB_STATEMENT_MS))
 django.setup()
 
 import logging  # noqa: E402  # Django had to be set up

@@ -23,10 +23,12 @@ from uuid import UUID
 import django
 
 from seckill.binding import check_granian
+from seckill.database import WEB_STATEMENT_MS
 
 check_granian("the live streams")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 os.environ.setdefault("SECKILL_DATABASE_POOL", "4")
+os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(WEB_STATEMENT_MS))
 django.setup()
 
 from django.db import Error as DatabaseError  # noqa: E402  # Django had to be set up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +17,14 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from seckill.breaker import Breaker
+from seckill.database import BATCH_STATEMENT_MS
 from seckill.streams import ready
 
 log = logging.getLogger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+if "worker" in sys.argv[1:]:  # this is the worker, not a service that enqueues
+    os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(BATCH_STATEMENT_MS))
 
 app = Celery("seckill")
 app.config_from_object("django.conf:settings", namespace="CELERY")

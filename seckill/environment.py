@@ -30,6 +30,7 @@ class Environment:
     kafka_bootstrap_servers: str = "127.0.0.1:9092"
     database_url: str = "postgresql://seckill@127.0.0.1:5433/seckill"
     database_pool: int = 0  # connections that the threads of a process share; 0: each has its own
+    statement_timeout_ms: int = 0  # of each SQL statement; 0: none, for tools. Gateways and services set their own
     admission_redis_url: str = "redis://127.0.0.1:6380/0"
     gate_redis_url: str = "redis://127.0.0.1:6380/0"
     celery_redis_url: str = "redis://127.0.0.1:6380/1"

@@ -67,8 +67,16 @@ def _until_told(worker: Any) -> int:
     return 0
 
 
+def _start_service() -> str:
+    """Django for a process that runs for long; the address of the broker."""
+    from seckill.database import BATCH_STATEMENT_MS
+
+    os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(BATCH_STATEMENT_MS))
+    return start_django()
+
+
 def _consume(chosen: argparse.Namespace) -> int:
-    bootstrap = start_django()
+    bootstrap = _start_service()
     from seckill.streams.loop import Loop
 
     name = os.environ.get("SECKILL_STACK_NAME", f"{chosen.group}.{os.getpid()}")
@@ -76,14 +84,14 @@ def _consume(chosen: argparse.Namespace) -> int:
 
 
 def _relay(chosen: argparse.Namespace) -> int:
-    bootstrap = start_django()
+    bootstrap = _start_service()
     from seckill.streams.relay import Relay
 
     return _until_told(Relay(RELAYS[chosen.writer], bootstrap))
 
 
 def _sweep(chosen: argparse.Namespace) -> int:
-    start_django()
+    _start_service()
     if chosen.metrics_port is not None:
         _show_metrics(chosen)
     return _until_told(named(SWEEPS[chosen.service])())

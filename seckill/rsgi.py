@@ -8,10 +8,12 @@ import threading
 import django
 
 from seckill.binding import check_granian
+from seckill.database import WEB_STATEMENT_MS
 
 check_granian("the gateway")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
+os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(WEB_STATEMENT_MS))
 django.setup()
 
 from gateway import sales  # noqa: E402  # needs what has just been set up

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
+from seckill.database import settings_of
 from seckill.environment import BadEnvironment, read
 
 try:
     ENVIRONMENT = read()
+    DATABASES = {
+        "default": settings_of(
+            ENVIRONMENT.database_url,
+            pool=ENVIRONMENT.database_pool,
+            statement_timeout_ms=ENVIRONMENT.statement_timeout_ms,
+        )
+    }
 except BadEnvironment as bad:
     raise SystemExit(f"seckill: {bad}") from None  # one line for the operator, not a traceback
 HERE = Path(__file__).parent
@@ -89,25 +96,6 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
 ]
 
-
-def _pool(size: int) -> dict[str, object]:
-    return {"pool": {"min_size": 1, "max_size": size, "timeout": 2}} if size else {}
-
-
-_database = urlsplit(ENVIRONMENT.database_url)
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": _database.path.lstrip("/"),
-        "USER": unquote(_database.username or ""),
-        "PASSWORD": unquote(_database.password or ""),
-        "HOST": _database.hostname or "",
-        "PORT": _database.port or "",
-        "CONN_MAX_AGE": 0 if ENVIRONMENT.database_pool else None,
-        "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5, "application_name": "seckill", **_pool(ENVIRONMENT.database_pool)},
-    }
-}
 
 CELERY_BROKER_URL = ENVIRONMENT.celery_redis_url
 CELERY_TASK_IGNORE_RESULT = True

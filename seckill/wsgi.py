@@ -5,10 +5,12 @@ import os
 from django.core.wsgi import get_wsgi_application
 
 from seckill.binding import check_granian
+from seckill.database import WEB_STATEMENT_MS
 
 check_granian("the gateway")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
 os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
+os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(WEB_STATEMENT_MS))
 
 application = get_wsgi_application()
 

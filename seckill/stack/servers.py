@@ -17,7 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from seckill.database import server_limits
+
 OLDEST_POSTGRES = 15
+ANY_IDLE_MS = 60_000
+"""Of clients that are not ours; services set a shorter one."""
 SUPERUSER, ROLE = "postgres", "seckill"
 NOBODY = 65534
 
@@ -106,7 +110,10 @@ def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, Any]
         str(postgres_binaries() / "postgres"), "-D", str(folder), "-p", str(port), "-h", "127.0.0.1",
         "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "shared_buffers=256MB",
         "-c", "max_wal_size=2GB", "-c", "log_min_messages=warning",
+        "-c", f"idle_in_transaction_session_timeout={ANY_IDLE_MS}",
     ]  # fmt: skip
+    for name, value in server_limits().items():
+        command += ["-c", f"{name}={value}"]
     prefix, how = _run_as((folder / ".runs-as").read_text())
     return [*prefix, *command], how
 

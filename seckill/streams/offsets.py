@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from django.db import connection
+from django.db import connection, transaction
 from kafka import TopicPartition
 
 from seckill.streams import statements
 from seckill.streams.models import ConsumerOffset
+
+CLAIM_LOCK_MS = 500
+"""The predecessor may be frozen in the middle of its transaction; other partitions can be claimed meanwhile."""
 
 
 class Fenced(Exception):
@@ -71,7 +74,8 @@ _POSITION = f"SELECT next_offset FROM streams_offset WHERE {_MINE}"
 
 def claim(cluster_id: str, topic_id: str, topic: str, partition: int, group: str, log_start: int) -> Claim:
     """Take the partition over; at the very first time it begins at the log start. Whoever had it is fenced."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = {CLAIM_LOCK_MS}")
         cursor.execute(_CLAIM, [cluster_id, topic_id, topic, partition, group, log_start])
         return Claim(cluster_id, topic_id, topic, partition, group, *cursor.fetchone())
 

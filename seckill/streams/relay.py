@@ -37,6 +37,9 @@ CLOSE_S = 5.0
 LOOK_UP_S = 0.5
 MOST_BATCH = 256 * 1024
 NEVER_MS = 2**31 - 1
+SILENT_MS = 5_000
+"""A leader asks the database at least once a second. One that is silent for so long is frozen or gone, and its session
+ends, and the lock with it."""
 
 _NEXT = "SELECT id, topic, key, value, headers FROM streams_outbox WHERE writer = %s ORDER BY id LIMIT %s"
 _DONE = "DELETE FROM streams_outbox WHERE id = ANY(%s)"
@@ -73,6 +76,7 @@ class Relay:
             if not cursor.fetchone()[0]:
                 self._stopping.wait(IDLE_S)
                 return
+            cursor.execute(f"SET idle_session_timeout = {SILENT_MS}")
             cursor.execute(f"LISTEN {NOTIFY_CHANNEL}")
         log.info("relay leads", extra={"writer": self._writers[0]})
         while not self._stopping.is_set():

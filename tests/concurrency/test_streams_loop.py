@@ -17,6 +17,7 @@ from seckill.stack.broker import BrokerProcess
 from seckill.streams import loop, switches
 from seckill.streams.loop import Loop
 from seckill.streams.models import ConsumerOffset
+from seckill.streams.offsets import OutsideTheLog
 from seckill.streams.records import Batch
 from seckill.streams.working import Delivery
 from seckill.topics import Topic
@@ -162,7 +163,7 @@ def test_an_offset_that_the_log_does_not_have_stops_the_consumer(broker: BrokerP
         until(lambda: all_read(topic, 3), "the group to be through")
     ConsumerOffset.objects.update(next_offset=1000)
     running = Loop(Notes(topic=topic), broker.address, "late")
-    with pytest.raises(loop.OutsideTheLog, match="offset 1000 is outside 0 to 3"):
+    with pytest.raises(OutsideTheLog, match="offset 1000 is outside 0 to 3"):
         running.run()
 
 

@@ -1,0 +1,101 @@
+"""A process that is frozen while it holds a lock: Postgres ends its session, successors get through, it is refused."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from seckill.database import IDLE_IN_TRANSACTION_MS, LOCK_MS
+from seckill.stack.broker import BrokerProcess
+from seckill.streams import offsets
+from seckill.streams.models import ConsumerOffset, OutboxRow
+from tests.concurrency.streams_cast import EFFECTS, claim, make_topic
+from tests.concurrency.test_streams_relay import holders, is_published, process, relaying, say
+from tests.services import Services, until
+
+SLEEPER = """
+import django; django.setup()
+import os, signal
+from django.db import connection, transaction
+from seckill.streams.models import ConsumerOffset
+try:
+    with transaction.atomic():
+        ConsumerOffset.objects.select_for_update().get()
+        ConsumerOffset.objects.update(next_offset=77)
+        print("holds", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    print("committed", flush=True)
+except Exception as fault:
+    print(type(fault).__name__, flush=True)
+"""
+
+
+@pytest.fixture
+def frozen(services: Services) -> subprocess.Popen[str]:
+    """It holds the row of a claim in an open transaction, and does not move any more."""
+    claim()
+    sleeper = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], env=services.environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert sleeper.stdout is not None and sleeper.stdout.readline() == "holds\n"
+    return sleeper
+
+
+def test_a_successor_gets_the_claim_of_a_frozen_process_whose_late_commit_is_refused(
+    frozen: subprocess.Popen[str],
+) -> None:
+    def is_claimed() -> bool:
+        try:
+            return claim().epoch == 2
+        except OperationalError:
+            return False  # it asks again, and serves its other partitions meanwhile
+
+    with pytest.raises(OperationalError, match="lock timeout"):
+        claim()
+    until(is_claimed, "the claim to be free")
+    frozen.send_signal(signal.SIGCONT)
+    said, _ = frozen.communicate(timeout=30)
+    assert said.split()[0] in ("InternalError", "OperationalError"), "it is told that its session has ended"
+    assert ConsumerOffset.objects.get().next_offset == 0
+
+
+def test_every_session_of_ours_has_the_limits_that_free_what_a_lost_host_held() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT name, setting::int FROM pg_settings WHERE name IN ('lock_timeout', 'tcp_user_timeout',"
+            " 'idle_in_transaction_session_timeout', 'client_connection_check_interval', 'tcp_keepalives_idle')"
+        )
+        found = dict(cursor.fetchall())
+    assert found["lock_timeout"] == LOCK_MS
+    assert found["idle_in_transaction_session_timeout"] == IDLE_IN_TRANSACTION_MS
+    assert all(found.values()), f"none of these may be unlimited: {found}"
+
+
+def test_a_relay_that_is_frozen_loses_the_lock_and_the_next_one_leads(
+    broker: BrokerProcess, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(broker.address)
+    first = process(services)
+    try:
+        say(topic, range(5))
+        until(is_published, "the first relay to lead")
+        first.send_signal(signal.SIGSTOP)
+        say(topic, range(5, 10))
+        with relaying(broker):
+            until(is_published, "the second relay to lead")
+            assert holders() == 1
+    finally:
+        first.kill()
+        first.wait()
+    assert not OutboxRow.objects.filter(writer=EFFECTS).exists()
+
+
+def test_a_claim_that_is_free_is_not_slowed_down() -> None:
+    """The control: nobody holds it."""
+    assert [claim().epoch for _ in range(3)] == [1, 2, 3]
+    with transaction.atomic():
+        offsets.advance(claim(), 0, 5)

@@ -1,0 +1,58 @@
+"""The database's address: every option is honoured, by the same parser as the report's, and unknown ones are errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from seckill.database import IDLE_IN_TRANSACTION_MS, LOCK_MS, settings_of
+from seckill.environment import BadEnvironment
+
+
+def test_a_plain_address_is_taken_apart() -> None:
+    made = settings_of("postgresql://us%40er:p%2Fw@db.example:6543/shop")
+    assert (made["USER"], made["PASSWORD"]) == ("us@er", "p/w")
+    assert (made["HOST"], made["PORT"], made["NAME"]) == ("db.example", "6543", "shop")
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "value"),
+    [
+        ("sslmode=verify-full", "sslmode", "verify-full"),
+        ("sslrootcert=/etc/ca.pem", "sslrootcert", "/etc/ca.pem"),
+        ("target_session_attrs=read-write", "target_session_attrs", "read-write"),
+        ("connect_timeout=17", "connect_timeout", "17"),
+        ("application_name=mine", "application_name", "mine"),
+        ("keepalives_idle=99", "keepalives_idle", "99"),
+    ],
+)
+def test_an_option_of_the_address_reaches_the_driver(query: str, name: str, value: str) -> None:
+    assert settings_of(f"postgresql://seckill@127.0.0.1/shop?{query}")["OPTIONS"][name] == value
+
+
+def test_a_socket_or_several_hosts_may_be_named() -> None:
+    assert settings_of("postgresql://seckill@/shop?host=/run/postgresql")["HOST"] == "/run/postgresql"
+    several = settings_of("postgresql://seckill@one:5432,two:5433/shop")
+    assert (several["HOST"], several["PORT"]) == ("one,two", "5432,5433")
+
+
+def test_session_settings_of_the_address_come_after_ours_and_win() -> None:
+    made = settings_of("postgresql://seckill@/shop?options=-c%20lock_timeout%3D77", statement_timeout_ms=5000)
+    words = made["OPTIONS"]["options"].split()
+    assert words[-1] == "lock_timeout=77"
+    assert f"lock_timeout={LOCK_MS}" in words
+    assert "statement_timeout=5000" in words
+    assert f"idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS}" in words
+
+
+@pytest.mark.parametrize("query", ["sslmod=require", "pool=5"])
+def test_an_unknown_option_is_an_error_that_names_it_and_not_the_password(query: str) -> None:
+    with pytest.raises(BadEnvironment, match=f"SECKILL_DATABASE_URL.*{query.partition('=')[0]}") as refused:
+        settings_of(f"postgresql://seckill:hidden@127.0.0.1/shop?{query}")
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["postgresql://seckill:hidden@[::1/shop", "mysql://seckill:hidden@db/shop", "hidden"])
+def test_an_address_that_is_none_is_an_error_without_the_password(url: str) -> None:
+    with pytest.raises(BadEnvironment, match="SECKILL_DATABASE_URL") as refused:
+        settings_of(url)
+    assert "hidden" not in str(refused.value)
