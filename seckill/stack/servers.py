@@ -81,7 +81,11 @@ def init_postgres(folder: Path, password: str | None = None) -> None:
     for name in _ways_to_run():
         _make_empty(folder, name)
         prefix, how = _run_as(name)
-        made = subprocess.run([*prefix, *initdb], capture_output=True, text=True, **how)
+        try:
+            made = subprocess.run([*prefix, *initdb], capture_output=True, text=True, **how)
+        except OSError as error:  # this user cannot even reach the program
+            failures.append(f"as {name}: {error}")
+            continue
         if made.returncode == 0:
             _create_role(folder, name, password)
             (folder / ".runs-as").write_text(name)
@@ -137,12 +141,11 @@ def _run_as(name: str) -> tuple[list[str], dict[str, Any]]:
             return ["unshare", "-U", "--map-user=1000", "--map-group=1000"], {}
         case "nobody":
             return [], {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
-        case (
-            "nobody with access"
-        ):  # for folders below one that only root may enter, such as /root or a 0700 temporary one
+        case "nobody with access":  # passes folders that only root may enter, such as /root
             only = "-all,+dac_override"
             return [
-                "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--inh-caps={only}",
+                "setpriv", "--securebits=+no_setuid_fixup",  # else access(2) ignores the capability
+                f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--inh-caps={only}",
                 f"--ambient-caps={only}", f"--bounding-set={only}",
             ], {"cwd": "/"}  # fmt: skip
     return [], {}
