@@ -28,6 +28,7 @@ from loadtest.buyers import API, Answer, Call, Pause, Person, Together, life
 from loadtest.characters import FARM, FLOOD, GREEDY, HONEST, IMPATIENT, STORM, Character, Mixture, address
 from loadtest.ledger import now_ms
 from loadtest.locustrun import DEFAULT_HOST, Run
+from loadtest.locustweb import LOOPBACK, protect
 from seckill.binding import check_bind
 
 log = logging.getLogger(__name__)
@@ -35,10 +36,15 @@ log = logging.getLogger(__name__)
 
 @events.init_command_line_parser.add_listener
 def _options(parser: LocustArgumentParser) -> None:
-    parser.set_defaults(web_host="127.0.0.1", master_bind_host="127.0.0.1")  # Locust's own default: every interface
+    parser.set_defaults(web_host=LOOPBACK, master_bind_host=LOOPBACK)  # Locust's own default: every interface
+    parser.add_argument(
+        "--evidence",
+        default="var/stack/evidence",
+        help="folder of the logs and their manifest",
+        include_in_web_ui=False,
+    )
     group = parser.add_argument_group("flash sale")
     group.add_argument("--sale", type=int, default=0, help="number of the sale; 0: the newest one")
-    group.add_argument("--evidence", default="var/stack/evidence", help="folder of the logs and their manifest")
     group.add_argument("--patience", type=float, default=60.0, help="seconds after which a buyer goes home")
     group.add_argument(
         "--shape",
@@ -52,7 +58,7 @@ def _options(parser: LocustArgumentParser) -> None:
 
 
 @events.init.add_listener
-def _check_bind(environment: Environment, **_: Any) -> None:
+def _guard_page(environment: Environment, **_: Any) -> None:
     options = environment.parsed_options
     if options is None or options.worker:
         return
@@ -60,6 +66,8 @@ def _check_bind(environment: Environment, **_: Any) -> None:
         check_bind(options.web_host, "Locust's page")
     if options.master:
         check_bind(options.master_bind_host.replace("*", ""), "Locust's master")
+    if environment.web_ui is not None:
+        protect(environment.web_ui.app, environment)
 
 
 # ── a process's evidence ─────────────────────────────────────────────────────────────────────────

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -129,6 +131,14 @@ class Page:
             return {}
         return said
 
+    def status(self, path: str, form: Mapping[str, object], headers: Mapping[str, str] | None = None) -> int:
+        asked = urllib.request.Request(self._url + path, urlencode(form).encode() or None, dict(headers or {}))
+        try:
+            with urllib.request.urlopen(asked, timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
     def ready_workers(self) -> int:
         workers = self.ask("/stats/requests").get("workers", [])
         return sum(worker["state"] == "ready" for worker in workers)
@@ -187,6 +197,26 @@ def test_a_swarm_is_started_shown_stopped_and_started_again_from_the_page(shop: 
     assert crowd_of(tmp_path).faults == []
     assert len(manifest.read(tmp_path).logs) == 4
     assert all(map(attempts, whole_logs(tmp_path))), "both workers bought, in both runs"
+
+
+def test_the_page_is_for_this_machine_and_its_target_and_folder_cannot_be_changed(shop: str, tmp_path: Path) -> None:
+    [web] = free_ports(1)
+    swarm = {"user_count": 1, "spawn_rate": 1}
+    output, page = tmp_path / "locust.out", Page(web)
+    with running(locust(shop, tmp_path, "--web-port", str(web), page=True), output) as process:
+        wait(lambda: bool(page.ask("/stats/requests")), process, output)
+        with pytest.raises(ConnectionRefusedError):  # another address of this machine
+            socket.create_connection(("127.0.0.2", web), timeout=10)
+        assert page.status("/swarm", swarm | {"host": "http://192.0.2.1"}) == 400
+        assert page.status("/swarm", swarm | {"evidence": str(tmp_path / "elsewhere")}) == 400
+        assert page.status("/swarm", swarm, {"Origin": "http://shop.example"}) == 403
+        assert page.status("/swarm", swarm, {"Host": "rebound.example"}) == 403
+        assert page.status("/", {}, {"Host": "rebound.example"}) == 403
+        assert page.ask("/stats/requests")["state"] == "ready"
+        assert page.status("/swarm", swarm | {"host": shop}, {"Origin": f"http://127.0.0.1:{web}"}) == 200
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def whole_logs(evidence: Path) -> list[Path]:
