@@ -30,11 +30,18 @@ def main() -> int:
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument("--secret", default=_given_secret(), help="signs callbacks (default: that of the environment)")
     secret.add_argument("--secret-file", type=Path, metavar="FILE", help="it stands in there")
+    parser.add_argument(
+        "--callback-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host that signed callbacks may go to, beside this machine; may be given several times",
+    )
     chosen = parser.parse_args()
     if chosen.secret_file is not None:
         chosen.secret = chosen.secret_file.read_text().strip()
     chosen.data.mkdir(parents=True, exist_ok=True)
-    provider = Provider(chosen.data, chosen.secret)
+    provider = Provider(chosen.data, chosen.secret, chosen.callback_host)
     sinks = Sinks(chosen.data)
     servers = [
         serve(chosen.provider_port, provider.answer, chosen.host),

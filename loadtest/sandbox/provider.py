@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -30,6 +30,7 @@ BEAT_S = 0.05
 RETRY_S = 1.0
 MOST_TRIES = 30
 MOST_LINES = 1000
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS payment (id TEXT PRIMARY KEY, order_id TEXT, amount INTEGER, state TEXT, reference TEXT,
@@ -40,9 +41,20 @@ CREATE TABLE IF NOT EXISTS callback (id TEXT PRIMARY KEY, payment TEXT, kind TEX
 """
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        """A redirect would carry the signature to another host; the answer counts as an error instead."""
+
+
+_without_redirects = urllib.request.build_opener(_NoRedirects)
+
+
 class Provider:
-    def __init__(self, folder: Path, secret: str) -> None:
+    """It signs and sends callbacks to known hosts only: a signed callback is worth money to whoever receives it."""
+
+    def __init__(self, folder: Path, secret: str, callback_hosts: Collection[str] = ()) -> None:
         self._secret = secret
+        self._callback_hosts = {*LOOPBACK_HOSTS, *callback_hosts}
         self._log = Log(folder / "provider.jsonl")
         self._lock = threading.RLock()
         self._stopping = threading.Event()
@@ -97,6 +109,8 @@ class Provider:
             url = str(body["callback_url"])
         except (KeyError, TypeError, ValueError, AttributeError):
             return 400, {"error": "id (a UUID), order_id, amount and callback_url"}
+        if not self._may_call(url):
+            return 400, {"error": f"callback_url must be http(s) on one of {', '.join(sorted(self._callback_hosts))}"}
         paying = self.behaviour.paying_of(payment, order)
         pay_at = None if paying.after_s is None else time.time() + paying.after_s
         made = self._db.execute(
@@ -106,6 +120,13 @@ class Provider:
         if made.rowcount:
             self._note("opened", payment)
         return self._shown(payment)
+
+    def _may_call(self, url: str) -> bool:
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and parts.hostname in self._callback_hosts
 
     def _shown(self, payment: str) -> Answer:
         row = self._db.execute("SELECT state, reference FROM payment WHERE id = ?", (payment,)).fetchone()
@@ -191,7 +212,7 @@ class Provider:
             headers={"Content-Type": "application/json", "X-Provider-Signature": f"t={at_s},v1={digest}"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=5):
+            with _without_redirects.open(request, timeout=5):
                 heard = True
         except (OSError, urllib.error.URLError):
             heard = False

@@ -75,8 +75,13 @@ def serve(port: int, answer: Answering, host: str = "127.0.0.1") -> ThreadingHTT
                 self.close_connection = True
                 self._respond((413, {"error": "body too large"}))
                 return
+            content = self.rfile.read(length)
+            if self.headers.get_content_type() != "application/json":
+                # A form of any web page can send other types to this machine without asking first.
+                self._respond((415, {"error": "the body must have the type application/json"}))
+                return
             try:
-                body = json.loads(self.rfile.read(length) or b"{}")
+                body = json.loads(content or b"{}")
             except ValueError:
                 self._respond((400, {"error": "no JSON"}))
                 return

@@ -28,6 +28,16 @@ ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd"}
 MOST_MEMORY = 4 << 30
 SECRET_TEXT = "a secret of at least thirty-two bytes"
 SECRET = re.compile(r"(PASSWORD|SECRET|_KEY)")
+PLACES = {
+    "--host",
+    "--web-host",
+    "--data",
+    "--listen",
+    "--metrics-port",
+    "--metrics-host",
+    "--secret-file",
+    "--callback-host",
+}
 
 Service = dict[str, Any]
 
@@ -224,7 +234,7 @@ def _of_the_place(words: list[str]) -> list[str]:
     """Without what says where: addresses, folders, the name of a secret's file, what is shown to Prometheus."""
     kept, rest = [], iter(words)
     for word in rest:
-        if word in ("--host", "--web-host", "--data", "--listen", "--metrics-port", "--metrics-host", "--secret-file"):
+        if word in PLACES:
             next(rest)
         elif word == "--set":
             setting = next(rest)
