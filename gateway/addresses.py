@@ -22,19 +22,30 @@ MOST_HOPS = 10
 UNKNOWN = "unknown"
 
 
+class Client(NamedTuple):
+    """`is_proxy`: the call came from a trusted proxy that did not say for whom, so the address is not the client's."""
+
+    address: str
+    is_proxy: bool
+
+
 def client_address(meta: Mapping[str, Any]) -> str:
+    return client_of(meta).address
+
+
+def client_of(meta: Mapping[str, Any]) -> Client:
     peer = str(meta.get("REMOTE_ADDR", ""))
-    trusted = settings.ENVIRONMENT.trusted_proxies
-    client = _known(peer, trusted)
+    trusted, bits = settings.ENVIRONMENT.trusted_proxies, settings.ENVIRONMENT.address_bits_v4
+    client = _known(peer, trusted, bits)
     if client.is_trusted:
         for hop in reversed(str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",")[-MOST_HOPS:]):
-            before = _known(hop.strip(), trusted)
+            before = _known(hop.strip(), trusted, bits)
             if before.bucket == UNKNOWN:
                 break
             client = before
             if not client.is_trusted:
                 break
-    return client.bucket
+    return Client(client.bucket, client.is_trusted)
 
 
 @lru_cache(maxsize=8)
@@ -56,17 +67,19 @@ class _Known(NamedTuple):
 
 
 @lru_cache(maxsize=65_536)
-def _known(text: str, trusted: str) -> _Known:
+def _known(text: str, trusted: str, bits_v4: int) -> _Known:
     try:
         number = int.from_bytes(inet_pton(AF_INET, text))  # most are; the library takes ten times as long
-        return _Known(text, any(number & mask == network for mask, network in _masks(trusted)))
     except (OSError, ValueError):
         pass
+    else:
+        bucket = text if bits_v4 == 32 else str(ip_network((text, bits_v4), strict=False))
+        return _Known(bucket, any(number & mask == network for mask, network in _masks(trusted)))
     try:
         address = ip_address(text)
     except ValueError:
         return _Known(UNKNOWN, False)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return _known(str(address.ipv4_mapped), trusted, bits_v4)
     is_trusted = any(address in network for network in networks(trusted))
-    if isinstance(address, IPv6Address):
-        return _Known(str(address.ipv4_mapped or ip_network((address, HOUSEHOLD), strict=False)), is_trusted)
-    return _Known(str(address), is_trusted)
+    return _Known(str(ip_network((address, HOUSEHOLD), strict=False)), is_trusted)

@@ -24,6 +24,9 @@ from gateway.places import Place, place
 SINCE_KEY = "admission:since"
 """When Redis began to remember; what it had forgotten before that it does not know to have known."""
 REMEMBER_S = 24 * 3600
+"""At most; a request is also forgotten an hour after its sale has closed."""
+TRIES_MAX = 100
+"""Requests of one user that a sale admits: the memory of admission is bounded by its users."""
 USER_RATE, USER_BURST = 5, 20  # purchases a second, and at once
 ADDRESS_RATE, ADDRESS_BURST = 200, 1000
 
@@ -40,6 +43,8 @@ class Verdict(StrEnum):
     TICKET_EXPIRED = "ticket_expired"
     TICKET_SPENT = "ticket_spent"
     TOO_MANY = "too_many"
+    TOO_MANY_TRIES = "too_many_tries"
+    TOO_MANY_UNPAID = "too_many_unpaid"
     SOLD_OUT = "sold_out"
     BACKLOG = "backlog"
     NO_QUEUE = "no_queue"
@@ -59,6 +64,9 @@ class Ask(NamedTuple):
     ticket_number: str = ""
     ticket_expires_at_ms: int = 0
     full: str = ""
+    sale_id: int = 0
+    quantity: int = 1
+    unpaid_max: int = 0  # units that requests of this address may hold without paying; 0: no limit
 
 
 class Admitted(NamedTuple):
@@ -82,13 +90,16 @@ class Remembered(NamedTuple):
     is_first: bool  # as in `Admitted`
 
 
-# ARGV: requests and places (JSON), deadline after, remember s, user rate, burst, address rate, burst. All requests are
-# one text: a client library pays for each argument, Redis hardly.
+# ARGV: requests and places (JSON), deadline after, remember ms, user rate, burst, address rate, burst, most tries of a
+# user in a sale, ms after which no request is unpaid any more. All requests are one text: a client library pays for
+# each argument, Redis hardly.
+# Units that an address holds unpaid: a hash of `units:admitted at` by request, and their sum. The sum is only corrected
+# when it is too large, and then once a second: requests leave it that were refused, paid, returned, or are too old.
 # What is remembered: body|user|admitted at|deadline|first (1 or 0), and |topic/partition/offset once it has a place.
 _ADMIT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local deadline_after, remember_s = tonumber(ARGV[3]), ARGV[4]
+local deadline_after, remember_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
 local since = redis.call('GET', 'admission:since')
 if not since then
   since = now
@@ -115,7 +126,29 @@ local function take(key, rate, burst)
 end
 local user_rate, user_burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local address_rate, address_burst = tonumber(ARGV[7]), tonumber(ARGV[8])
-local function judge(id, body, user, address, opens, closes, shut, ticket, number, expires, full)
+local most_tries, unpaid_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
+local function unpaid(key, most)
+  local known = redis.call('HMGET', key, 'sum', 'looked')
+  local sum, looked = tonumber(known[1] or 0), tonumber(known[2] or 0)
+  if sum < most or now - looked < 1000 then return sum end
+  sum = 0
+  local entries = redis.call('HGETALL', key)
+  for at = 1, #entries, 2 do
+    local units, since = string.match(entries[at + 1], '^(%d+):(%d+)$')
+    if units then
+      local shown = redis.call('GET', 'outcome:' .. entries[at])
+      local is_open = now - since < unpaid_ms
+      if shown then
+        is_open = string.find(shown, '"RESERVED"', 1, true) or string.find(shown, '"AWAITING_PAYMENT"', 1, true)
+      end
+      if is_open then sum = sum + units else redis.call('HDEL', key, entries[at]) end
+    end
+  end
+  redis.call('HSET', key, 'sum', sum, 'looked', now)
+  return sum
+end
+local function judge(id, body, user, address, opens, closes, shut, ticket, number, expires, full,
+                     sale, units, most_unpaid)
   local key = 'admission:request:' .. id
   local known = redis.call('GET', key)
   if known then
@@ -132,10 +165,21 @@ local function judge(id, body, user, address, opens, closes, shut, ticket, numbe
   if not take('admission:user:' .. user, user_rate, user_burst) then return 'too_many' end
   if not take('admission:address:' .. address, address_rate, address_burst) then return 'too_many' end
   if full ~= '' then return full end
+  local tries = 'admission:tries:' .. sale .. ':' .. user
+  if tonumber(redis.call('GET', tries) or 0) >= most_tries then return 'too_many_tries' end
+  local life = math.min(remember_ms, closes - now + 3600000)
+  if most_unpaid > 0 then
+    local key = 'admission:unpaid:' .. sale .. ':' .. address
+    local sum = unpaid(key, most_unpaid)
+    if sum > 0 and sum + units > most_unpaid then return 'too_many_unpaid' end
+    redis.call('HSET', key, id, string.format('%.0f:%.0f', units, now), 'sum', sum + units)
+    redis.call('PEXPIRE', key, life)
+  end
+  if redis.call('INCR', tries) == 1 then redis.call('PEXPIRE', tries, life) end
   local first = 0
   if tonumber(since) < opens then first = 1 end
   local value = string.format('%s|%s|%.0f|%.0f|%d', body, user, now, now + deadline_after, first)
-  redis.call('SET', key, value, 'EX', remember_s)
+  redis.call('SET', key, value, 'PX', life)
   redis.call('SET', 'admission:ticket:' .. number, id, 'PX', expires - now)
   return 'admitted', value
 end
@@ -167,8 +211,9 @@ def admit(asks: Sequence[Ask], placed: Sequence[tuple[UUID, Place]] = ()) -> lis
     requests = orjson.dumps([tuple(ask) for ask in asks])
     places = orjson.dumps([(request_id, str(where)) for request_id, where in placed])
     arguments: list[bytes | int] = [
-        requests, places, settings.ENVIRONMENT.purchase_deadline_s * 1000, REMEMBER_S, USER_RATE, USER_BURST,
-        ADDRESS_RATE, ADDRESS_BURST,
+        requests, places, settings.ENVIRONMENT.purchase_deadline_s * 1000, REMEMBER_S * 1000, USER_RATE, USER_BURST,
+        ADDRESS_RATE, ADDRESS_BURST, TRIES_MAX,
+        (settings.ENVIRONMENT.purchase_deadline_s + settings.ENVIRONMENT.payment_ttl_s) * 1000,
     ]  # fmt: skip
     client, script = redis(), _script()
     try:

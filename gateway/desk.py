@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from gateway import answers, places, sales, tickets
-from gateway.addresses import client_address
+from gateway.addresses import client_of
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.events import MOST_UNITS
 from gateway.identity import request_id as derive_request_id
@@ -31,8 +31,11 @@ from seckill.streams import traces
 
 KEY = re.compile(r"[\x21-\x7e]{1,64}")
 MOST_TICKET = 400
+UNPAID_MAX = 1000
+"""Of one address in one sale, however large: admission reads each of them when it corrects their sum."""
 PAUSE_S = 2.0
 LONGEST_RETRY_S = 60.0
+UNPAID_RETRY_S = 5.0
 
 REFUSALS: dict[Verdict, tuple[int, str, str]] = {
     Verdict.OTHER_BODY: (422, "key-reused", "This Idempotency-Key was used for another request."),
@@ -44,6 +47,8 @@ REFUSALS: dict[Verdict, tuple[int, str, str]] = {
     Verdict.TICKET_EXPIRED: (403, "ticket-expired", "Fetch a new ticket: this one's time is over."),
     Verdict.TICKET_SPENT: (409, "ticket-spent", "This ticket was used with another Idempotency-Key."),
     Verdict.TOO_MANY: (429, "too-many-requests", "Slow down."),
+    Verdict.TOO_MANY_TRIES: (429, "too-many-tries", "This user has made too many requests in this sale."),
+    Verdict.TOO_MANY_UNPAID: (429, "too-many-unpaid", "Your address holds too many units that are not paid."),
     Verdict.SOLD_OUT: (409, "sold-out", "The last unit has been sold."),
     Verdict.BACKLOG: (503, "queue-too-long", "Your turn would come too late: the queue is longer than that."),
     Verdict.NO_QUEUE: (503, "queue-unavailable", "The queue takes nothing just now."),
@@ -89,11 +94,12 @@ class Desk:
             raise Problem(400, "bad-quantity", "`quantity` is a whole number from 1 on.")
         request_id = derive_request_id(settings.SECRET_KEY, user_id, view.id, call.key)
         missing, number, expires_at_ms = _ticket(call.ticket[:MOST_TICKET], user_id, view.id)
-        address = client_address({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
+        client = client_of({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
         full, probed = self._full(view, user_id)
         ask = Ask(
-            request_id, _fingerprint(view.sku, quantity), user_id, address, view.opens_at_ms, view.closes_at_ms,
-            shut(view), missing, number, expires_at_ms, full,
+            request_id, _fingerprint(view.sku, quantity), user_id, client.address, view.opens_at_ms,
+            view.closes_at_ms, shut(view), missing, number, expires_at_ms, full, view.id, quantity,
+            0 if client.is_proxy else unpaid_max(view),
         )  # fmt: skip
         return Wanted(ask, view.id, view.sku, quantity, traces.continued(call.traceparent, request_id), probed)
 
@@ -140,6 +146,8 @@ def refusal(verdict: Verdict, view: SaleView, now_ms: int, wait_ms: int | None =
             return Problem(status, kind, detail, stock_version=view.stock_version)
         case Verdict.PAUSED:
             return Problem(status, kind, detail, retry_after_s=PAUSE_S)
+        case Verdict.TOO_MANY_UNPAID:
+            return Problem(status, kind, detail, retry_after_s=UNPAID_RETRY_S)
         case Verdict.TOO_MANY | Verdict.NO_QUEUE:
             return Problem(status, kind, detail, retry_after_s=1)
         case Verdict.BACKLOG:
@@ -150,6 +158,13 @@ def refusal(verdict: Verdict, view: SaleView, now_ms: int, wait_ms: int | None =
             )
         case _:
             return Problem(status, kind, detail)
+
+
+def unpaid_max(view: SaleView) -> int:
+    """Units of a sale that one address may hold without paying; 0: no limit."""
+    percent = settings.ENVIRONMENT.address_share_percent
+    units = view.available + view.reserved + view.sold
+    return min(UNPAID_MAX, max(1, units * percent // 100)) if percent else 0
 
 
 def shut(view: SaleView) -> str:

@@ -15,6 +15,7 @@ PREFIX = "SECKILL_"
 IN_A_FILE = "_FILE"
 OF_THE_STACK = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME"}
 DEVELOPMENT_SECRET = "for development only, never for a real sale"
+RANGES = {"address_bits_v4": (8, 32), "address_share_percent": (0, 100)}
 SECRETS = ("secret_key", "provider_secret")
 SECRET_BYTES_MIN = 32
 
@@ -39,6 +40,8 @@ class Environment:
     debug: bool = False
     allowed_hosts: str = "127.0.0.1,localhost,[::1]"
     trusted_proxies: str = ""
+    address_bits_v4: int = 32  # of an IPv4 address that count as one client: 24 counts a whole /24 together
+    address_share_percent: int = 25  # of a sale's units that one address may hold unpaid; 0: no limit
     allow_public_bind: bool = False  # servers of ours may listen beyond loopback
     public_url: str = "http://127.0.0.1:8000"  # as buyers' browsers see it; https:// outside development
     callback_url: str = ""  # base address at which the payment provider reaches us; empty: public_url
@@ -70,6 +73,9 @@ def read(variables: Mapping[str, str] = os.environ) -> Environment:
             values[field] = _parse(name, text, str(known[field]))
     values.setdefault("development", values.get("secret_key", DEVELOPMENT_SECRET) == DEVELOPMENT_SECRET)
     environment = Environment(**values)  # type: ignore[arg-type]
+    for name, (least, most) in RANGES.items():
+        if not least <= getattr(environment, name) <= most:
+            raise BadEnvironment(f"{PREFIX}{name.upper()} must be {least} to {most}, got {getattr(environment, name)}")
     if not environment.development:
         _check_production(environment)
     return environment

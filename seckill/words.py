@@ -36,6 +36,11 @@ WORDS: dict[str, tuple[str | Promise, str | Promise]] = {
         _("That was too fast."),
         _("Too many requests came from you or from your address. Wait a second and press the button again."),
     ),
+    "too-many-tries": (_("You have tried too often in this sale."), _("Nothing was bought.")),
+    "too-many-unpaid": (
+        _("Too many units are held unpaid from your address."),
+        _("Pay for those you have, or try again in a moment."),
+    ),
     "sold-out": (_("Sold out: the last unit has been sold."), _("Nothing was bought.")),
     "key-reused": (
         _("This try is under way already, with another quantity."),

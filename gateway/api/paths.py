@@ -15,6 +15,7 @@ ALWAYS = ("bad-request", "bad-header", "headers-too-large", "internal")
 ADMISSION = (
     "bad-idempotency-key", "bad-quantity", "key-reused", *DOOR, "ticket-missing", "ticket-invalid", "ticket-expired",
     "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable", "queue-moving",
+    "too-many-tries", "too-many-unpaid",
     "queue-unknown", "admission-unavailable",
 )  # fmt: skip
 

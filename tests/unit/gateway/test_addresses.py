@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 from django.conf import settings
 
-from gateway.addresses import client_address, networks
+from gateway.addresses import client_address, client_of, networks
 
 
 @pytest.fixture
@@ -44,6 +44,23 @@ def test_without_trusted_proxies_the_header_is_hearsay() -> None:
 )
 def test_the_header_is_believed_from_its_end_as_far_as_it_is_ours(peer: str, forwarded: str, counted: str) -> None:
     assert client_address(meta(peer, forwarded)) == counted
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_trusted_proxy_that_does_not_say_for_whom_it_calls_is_known_as_one() -> None:
+    assert client_of(meta("127.0.0.1")).is_proxy
+    assert client_of(meta("::ffff:127.0.0.1")).is_proxy
+    assert not client_of(meta("127.0.0.1", "1.2.3.4")).is_proxy
+    assert not client_of(meta("9.9.9.9", "10.0.0.1")).is_proxy
+
+
+@pytest.mark.parametrize(("bits", "counted"), [(32, "1.2.3.4"), (24, "1.2.3.0/24"), (16, "1.2.0.0/16")])
+def test_neighbours_may_count_as_one(bits: int, counted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = replace(settings.ENVIRONMENT, trusted_proxies="127.0.0.1", address_bits_v4=bits)
+    monkeypatch.setattr(settings, "ENVIRONMENT", chosen)
+    for told in (meta("1.2.3.4"), meta("127.0.0.1", "1.2.3.4"), meta("127.0.0.1", "::ffff:1.2.3.4")):
+        assert client_address(told) == counted
+    assert client_address(meta("2001:db8::1")) == "2001:db8::/64"
 
 
 def test_what_is_no_network_is_refused() -> None:

@@ -74,6 +74,15 @@ def test_a_key_of_its_own_ends_development_unless_it_is_said(variables: dict[str
     assert read(variables).development is is_development
 
 
+@pytest.mark.parametrize(
+    ("name", "values"), [("SECKILL_ADDRESS_BITS_V4", ("7", "33")), ("SECKILL_ADDRESS_SHARE_PERCENT", ("-1", "101"))]
+)
+def test_a_number_out_of_its_range_stops_the_start(name: str, values: tuple[str, ...]) -> None:
+    for value in values:
+        with pytest.raises(BadEnvironment, match=f"{name} must be .* got {value}"):
+            read({name: value})
+
+
 def test_faults_and_debug_pages_are_for_development_only() -> None:
     for name, value in (("SECKILL_FAULT", "inventory.after_commit:once"), ("SECKILL_DEBUG", "true")):
         with pytest.raises(BadEnvironment, match=f"{name} is for development only"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
 PACKAGE = ROOT / "seckill" / "consistency"
-SHARED = {"seckill.topics", "seckill.environment"}
+SHARED = {"seckill.topics", "seckill.environment", "seckill.binding"}
 OURS = ("gateway", "inventory", "orders", "notifications", "loadtest", "mqcore", "seckill", "django")
 
 

@@ -1,0 +1,124 @@
+"""One address or one user cannot take a whole sale, or the memory of admission, without paying."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from redis import Redis
+
+from gateway import admission, shown
+from gateway.admission import Ask, Verdict, admit, request_key
+from gateway.outcomes import Shown
+
+pytestmark = pytest.mark.usefixtures("redis")
+
+FOREVER = 10**15
+HOUR_MS = 3_600_000
+LIMIT = 5
+
+
+def ask(**different: Any) -> Ask:
+    request_id = uuid4()
+    good = Ask(
+        request_id, "0123456789abcdef", f"user-{request_id}", "10.9.9.9", 0, FOREVER, ticket_number=request_id.hex,
+        ticket_expires_at_ms=FOREVER, sale_id=1, unpaid_max=LIMIT,
+    )  # fmt: skip
+    return good._replace(**different)
+
+
+def verdict(asked: Ask) -> Verdict:
+    [admitted] = admit([asked])
+    return admitted.verdict
+
+
+def look_again(redis: Redis) -> None:
+    """As if a second had passed since the sum was corrected."""
+    redis.hset("admission:unpaid:1:10.9.9.9", "looked", 0)
+
+
+def show(request_id: UUID, state: str) -> None:
+    shown.keep([Shown(request_id, "ann", 1, state, None, None, False)], tell=False)
+
+
+def test_an_address_may_hold_so_many_units_and_others_are_still_admitted() -> None:
+    verdicts = [answer.verdict for answer in admit([ask() for _ in range(LIMIT + 3)])]
+    assert verdicts == [Verdict.ADMITTED] * LIMIT + [Verdict.TOO_MANY_UNPAID] * 3
+    assert verdict(ask(address="10.9.9.8")) is Verdict.ADMITTED
+    assert verdict(ask(sale_id=2)) is Verdict.ADMITTED
+    assert verdict(ask(unpaid_max=0)) is Verdict.ADMITTED, "no limit where the client's address is not known"
+
+
+def test_units_count_not_requests_and_a_first_request_may_be_larger_than_the_limit() -> None:
+    assert verdict(ask(quantity=LIMIT - 1)) is Verdict.ADMITTED
+    assert verdict(ask(quantity=2)) is Verdict.TOO_MANY_UNPAID
+    assert verdict(ask(quantity=1)) is Verdict.ADMITTED
+    assert verdict(ask(address="10.9.9.8", quantity=LIMIT + 1)) is Verdict.ADMITTED
+    assert verdict(ask(address="10.9.9.8")) is Verdict.TOO_MANY_UNPAID
+
+
+@pytest.mark.parametrize(
+    ("state", "leaves_room"),
+    [("RESERVED", False), ("AWAITING_PAYMENT", False), ("PAID", True), ("EXPIRED", True), ("SOLD_OUT", True)],
+)
+def test_what_is_paid_returned_or_refused_is_no_longer_held(state: str, leaves_room: bool, redis: Redis) -> None:
+    asks = [ask() for _ in range(LIMIT)]
+    admit(asks)
+    assert verdict(ask()) is Verdict.TOO_MANY_UNPAID
+    show(asks[0].request_id, state)
+    assert verdict(ask()) is Verdict.TOO_MANY_UNPAID, "their states are read once a second"
+    look_again(redis)
+    assert (verdict(ask()) is Verdict.ADMITTED) is leaves_room
+    assert verdict(ask()) is Verdict.TOO_MANY_UNPAID
+
+
+def test_a_request_whose_outcome_never_came_leaves_when_its_time_is_over(redis: Redis) -> None:
+    asks = [ask() for _ in range(LIMIT)]
+    admit(asks)
+    redis.hset("admission:unpaid:1:10.9.9.9", str(asks[0].request_id), "1:1")
+    look_again(redis)
+    assert verdict(ask()) is Verdict.ADMITTED
+
+
+def test_the_same_request_again_is_not_counted_again() -> None:
+    first = ask()
+    assert [answer.verdict for answer in admit([first] * 10)] == [Verdict.ADMITTED] + [Verdict.KNOWN] * 9
+    assert [answer.verdict for answer in admit([ask() for _ in range(LIMIT)])].count(Verdict.ADMITTED) == LIMIT - 1
+
+
+def test_a_user_has_so_many_tries_in_a_sale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "TRIES_MAX", 3)
+    mine = [ask(user_id="ann", unpaid_max=0) for _ in range(4)]
+    assert [answer.verdict for answer in admit(mine)] == [Verdict.ADMITTED] * 3 + [Verdict.TOO_MANY_TRIES]
+    assert verdict(mine[0]) is Verdict.KNOWN
+    assert verdict(ask(user_id="ann", sale_id=2, unpaid_max=0)) is Verdict.ADMITTED
+    assert verdict(ask(user_id="bob", unpaid_max=0)) is Verdict.ADMITTED
+
+
+def test_a_refused_request_uses_up_no_try_and_no_unit(redis: Redis) -> None:
+    assert verdict(ask(user_id="ann", full="sold_out")) is Verdict.SOLD_OUT
+    assert redis.keys("admission:tries:*") == redis.keys("admission:unpaid:*") == []
+
+
+def test_everything_about_a_request_is_forgotten_an_hour_after_its_sale(redis: Redis) -> None:
+    seconds, micros = redis.time()
+    now_ms = seconds * 1000 + micros // 1000
+    soon = ask(user_id="ann", closes_at_ms=now_ms + HOUR_MS)
+    later = ask(user_id="bob", address="10.1.1.1", sale_id=2)
+    admit([soon, later])
+    for name in (request_key(soon.request_id), "admission:tries:1:ann", "admission:unpaid:1:10.9.9.9"):
+        assert HOUR_MS < redis.pttl(name) <= 2 * HOUR_MS, name
+    for name in (request_key(later.request_id), "admission:tries:2:bob", "admission:unpaid:2:10.1.1.1"):
+        assert 23 * HOUR_MS < redis.pttl(name) <= 24 * HOUR_MS, name
+    assert all(redis.ttl(key) > 0 for key in redis.keys("admission:*") if key != admission.SINCE_KEY)
+
+
+def test_one_address_leaves_units_of_a_fresh_sale_to_others(redis: Redis) -> None:
+    """700 accounts behind one address want 500 units."""
+    units, limit = 500, 125
+    asks = [ask(unpaid_max=limit) for _ in range(700)]
+    admitted = [answer.verdict for answer in admit(asks)].count(Verdict.ADMITTED)
+    assert admitted == limit < units
+    assert json.loads(str(redis.hget("admission:unpaid:1:10.9.9.9", "sum"))) == limit
