@@ -297,7 +297,7 @@ def test_after_a_stall_what_has_arrived_is_served_before_time_decides(
 ) -> None:
     loop = make_loop()
     ours, theirs = socket.socketpair()
-    ours.setblocking(False)
+    busy, stalls = socket.socketpair()
     clock = SystemClock(loop)
     machine = Kept(clock, 40)
     runner: Runner[Add, Added, str] = Runner(machine, MemoryJournal[Added](), clock)
@@ -308,7 +308,8 @@ def test_after_a_stall_what_has_arrived_is_served_before_time_decides(
         runner.submit(Add(0), heard.append)
 
     def stall() -> None:
-        """The loop does nothing else until the deadline has passed; a request arrives in the meantime."""
+        """One long request: the deadline passes, and another request arrives, while the loop serves nothing else."""
+        busy.recv(1)
         if arrived:
             theirs.send(b"x")
         time.sleep(0.06)
@@ -317,18 +318,20 @@ def test_after_a_stall_what_has_arrived_is_served_before_time_decides(
         loop.add_reader(ours, readable)
         runner.submit(Add(0), heard.append)
         first_deadline = machine.until
-        loop.call_soon(stall)
+        loop.add_reader(busy, stall)
+        stalls.send(b"x")
         while machine.until == first_deadline:
             await asyncio.sleep(0)
         loop.remove_reader(ours)
+        loop.remove_reader(busy)
 
     try:
         loop.run_until_complete(asyncio.wait_for(scene(), 10))
     finally:
         runner.stop(JournalFault("over"))
         loop.close()
-        ours.close()
-        theirs.close()
+        for end in (ours, theirs, busy, stalls):
+            end.close()
     assert machine.late is not arrived
     assert heard == ["postponed"] * (1 + arrived)
 
