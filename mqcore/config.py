@@ -73,6 +73,7 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = setting(1800000, "longest session a member may ask for", minimum=1)
     group_initial_rebalance_delay_ms: int = setting(0, "an empty group waits so long for more members", minimum=0)
     group_max_size: int = setting(2147483647, "most members of a group", minimum=1)
+    group_memory_max_bytes: int = setting(67108864, "memory of the members and offsets of all groups", minimum=1048576)
 
     log_retention_check_interval_ms: int = setting(300000, "look for segments to delete every", minimum=1)
     log_flush_offset_checkpoint_interval_ms: int = setting(

@@ -23,6 +23,9 @@ def declare(metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordin
     produced = "mqcore_produced_bytes_total", "mqcore_produced_records_total"
     observe(produced[0], "bytes of batches appended", ("topic",), lambda: _by_topic(partitions, _bytes), "counter")
     observe(produced[1], "records appended", ("topic",), lambda: _by_topic(partitions, _records), "counter")
+    observe("mqcore_group_memory_bytes", "memory of all groups", (), lambda: [((), groups.memory.used)])
+    about_refused = "joins and commits refused because the memory of groups is used up"
+    observe("mqcore_group_refused_total", about_refused, (), lambda: [((), groups.memory.refused)], "counter")
     about_lag = "records a group has not committed yet"
     observe("mqcore_group_lag", about_lag, ("group", "topic"), lambda: _lag(partitions, groups))
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
-from mqcore.groups.commands import Join, JoinAnswer
+from mqcore.groups.commands import Abandon, Join, JoinAnswer
 from mqcore.wire.errors import ErrorCode
 
 API = Api(11, "JoinGroup", 0, 9)
@@ -40,10 +40,13 @@ def handle(request: Any, call: Call) -> Response | Later:
 
     def answered(answer: JoinAnswer | ErrorCode) -> None:
         if isinstance(answer, ErrorCode):
-            answer = JoinAnswer(answer, request.member_id)
+            answer = JoinAnswer(answer, command.member_id)
         call.answer(_response(answer, call.version))
 
-    call.services.groups.submit(request.group_id, command, answered)
+    abandon = Abandon(command.member_id or command.fresh_member_id)
+    groups, group_id = call.services.groups, request.group_id
+    call.when_gone = lambda: groups.submit(group_id, abandon, lambda error: None)
+    groups.submit(group_id, command, answered)
     return LATER
 
 

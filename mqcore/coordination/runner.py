@@ -7,7 +7,8 @@ journal is stopped and dropped: whoever waits gets the fault, and there is no ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic
 
 from mqcore.clock import Clock, Timer
@@ -56,8 +57,7 @@ class Runner(Generic[Command, Fact, Answer]):
             self._timer.cancel()
             self._timer = None
         waiting, self._waiting = self._waiting, {}
-        for waiter in waiting.values():
-            waiter(fault)
+        _call_all([partial(waiter, fault) for waiter in waiting.values()])
 
     def _step(self, ticket: Ticket, command: Command | Tick) -> None:
         try:
@@ -84,17 +84,8 @@ class Runner(Generic[Command, Fact, Answer]):
             self._set_timer()
 
     def _answer(self, decision: Decision[Fact, Answer], fault: JournalFault | None) -> None:
-        """Every waiter is called, whatever another one raises; the first exception is raised at the end."""
-        failed: Exception | None = None
-        for ticket, answer in decision.answers:
-            waiter = self._waiting.pop(ticket, None)
-            if waiter is not None:
-                try:
-                    waiter(answer if fault is None else fault)
-                except Exception as error:
-                    failed = failed or error
-        if failed is not None:
-            raise failed
+        due = [(self._waiting.pop(ticket, None), answer) for ticket, answer in decision.answers]
+        _call_all([partial(waiter, answer if fault is None else fault) for waiter, answer in due if waiter is not None])
 
     def _fail(self, ticket: Ticket, fault: JournalFault) -> None:
         waiter = self._waiting.pop(ticket, None)
@@ -129,6 +120,18 @@ class Runner(Generic[Command, Fact, Answer]):
     def _tick_now(self) -> None:
         self._timer = None
         self._step(_TIME, Tick())
+
+
+def _call_all(calls: Sequence[Callable[[], None]]) -> None:
+    """Every waiter is called, whatever another one raises; the first exception is raised at the end."""
+    failed: Exception | None = None
+    for call in calls:
+        try:
+            call()
+        except Exception as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _failed(what: str, command: object, error: Exception) -> CommandFailed:

@@ -135,6 +135,13 @@ class Leave(Asks[LeaveAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
+class Abandon(Asks[ErrorCode]):
+    """The connection of a client that waits in JoinGroup has closed."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetToCommit:
     topic: str
     partition: int
@@ -196,6 +203,7 @@ GroupCommand = (
     | Sync
     | Heartbeat
     | Leave
+    | Abandon
     | CommitOffsets
     | FetchOffsets
     | DeleteOffsets

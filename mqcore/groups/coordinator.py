@@ -8,7 +8,9 @@ gets a machine, and one that is still blank afterwards is dropped again.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 from mqcore.clock import Clock, Timer
@@ -24,6 +26,7 @@ from mqcore.groups.commands import (
     Phase,
 )
 from mqcore.groups.led import LedPartition, Resigned
+from mqcore.groups.memory import GroupMemory
 from mqcore.groups.records import OFFSETS_TOPIC, partition_of
 from mqcore.groups.rules import GroupRules
 from mqcore.identity import TopicPartition
@@ -35,7 +38,11 @@ log = logging.getLogger(__name__)
 A = TypeVar("A")
 
 MAX_GROUPS = 20_000
+"""Groups of a broker; a join or a commit of a further one is answered with POLICY_VIOLATION."""
 GROUPS_PER_STEP = 500  # ~10 ms
+EXPIRED_GROUPS_PER_STEP = 200
+"""Groups whose offsets are looked at in one turn of the event loop."""
+REFUSALS_LOG_INTERVAL_MS = 60_000
 
 
 class Listed(NamedTuple):
@@ -60,7 +67,12 @@ class GroupCoordinator:
         self._partitions_of = partitions_of
         self._expiry_interval_ms = expiry_interval_ms
         self._expiry: Timer | None = None
+        self.memory = GroupMemory(rules.memory_bytes)
+        self._refused_before = 0
+        self._quiet_until_ms = 0
         self._led: dict[int, LedPartition] = {}
+        self._to_load: deque[LedPartition] = deque()
+        self._loading: Timer | None = None
         self._offline: set[int] = set()  # partitions of this broker whose log could not be opened
 
     # ── leadership ───────────────────────────────────────────────────────────────────────────────
@@ -70,11 +82,27 @@ class GroupCoordinator:
         if index in self._led:
             self.resign(index)
         self._led[index] = led = LedPartition(
-            partition, self._rules, self._clock, lambda topic: self._partitions_of(topic) > 0
+            partition, self._rules, self._clock, lambda topic: self._partitions_of(topic) > 0, self.memory
         )
-        led.load()
+        self._to_load.append(led)
+        if self._loading is None:
+            self._load()
         if self._expiry is None:
             self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
+
+    def _load(self) -> None:
+        """One partition after the other, so that no more than one holds what its log has deleted since.
+
+        A log that another broker wrote may hold more than the budget. Each partition then still has a share for its
+        small groups; all of them together end at one and a half budgets.
+        """
+        self._loading = None
+        loaded = 1 + sum(led.unavailable is None for led in self._led.values())
+        count = max(loaded, self._partitions_of(OFFSETS_TOPIC))
+        if self._to_load[0].load_some(self.memory.limit + self.memory.limit * loaded // (2 * count)):
+            self._to_load.popleft()
+        if self._to_load:
+            self._loading = self._clock.call_soon(self._load)
 
     def cannot_lead(self, index: int) -> None:
         """The log of this partition could not be opened: its groups are unavailable, and no other broker has them."""
@@ -94,6 +122,10 @@ class GroupCoordinator:
     def close(self) -> None:
         for index in list(self._led):
             self.resign(index)
+        self._to_load.clear()
+        if self._loading is not None:
+            self._loading.cancel()
+            self._loading = None
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────
 
@@ -120,6 +152,17 @@ class GroupCoordinator:
             runner.submit(cast(GroupCommand, command), answered)
         finally:
             led.drop_if_blank(group_id)
+        if self.memory.refused > self._refused_before:
+            self._log_refused()
+
+    def _log_refused(self) -> None:
+        """At most one line a minute, because clients come again and again."""
+        self._refused_before = self.memory.refused
+        now_ms = self._clock.now().monotonic_ms
+        if now_ms >= self._quiet_until_ms:
+            self._quiet_until_ms = now_ms + REFUSALS_LOG_INTERVAL_MS
+            facts = {"used": self.memory.used, "limit": self.memory.limit, "refused": self.memory.refused}
+            log.warning("the memory of groups is used up; joins and commits are refused", extra=facts)
 
     def submit_all(
         self, requests: Sequence[tuple[str, Asks[A]]], waiter: Callable[[list[A | ErrorCode]], None]
@@ -160,6 +203,8 @@ class GroupCoordinator:
         led = self._led.get(index)
         if led is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE if index in self._offline else ErrorCode.NOT_COORDINATOR
+        if led.unavailable is None and led.is_set_aside(group_id):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return led.unavailable or led
 
     # ── all groups ───────────────────────────────────────────────────────────────────────────────
@@ -195,10 +240,17 @@ class GroupCoordinator:
                     self.submit(group_id, ForgetTopic(topic), _log_refusal(group_id))
 
     def _expire(self) -> None:
-        self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
-        for led in self._led.values():
-            for group_id, _ in led.machines():
-                self.submit(group_id, ExpireOffsets(), _log_refusal(group_id))
+        """Look at all groups, a few in each turn of the event loop; then again after the interval."""
+        self._expire_some([group_id for led in self._led.values() for group_id in led.groups])
+
+    def _expire_some(self, group_ids: list[str]) -> None:
+        for group_id in group_ids[-EXPIRED_GROUPS_PER_STEP:]:
+            self.submit(group_id, ExpireOffsets(), _log_refusal(group_id))
+        del group_ids[-EXPIRED_GROUPS_PER_STEP:]
+        if group_ids:
+            self._expiry = self._clock.call_soon(partial(self._expire_some, group_ids))
+        else:
+            self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
 
 
 def error_of(fault: JournalFault) -> ErrorCode:

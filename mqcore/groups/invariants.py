@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from mqcore.groups.commands import Phase
+from mqcore.groups.memory import measured, measured_offsets
 from mqcore.groups.state import GroupState
 
 
 def check(state: GroupState) -> None:
     members = state.members
+    assert state.members_bytes == measured(members.values(), state.pending), "the bytes of members are counted right"
+    assert state.offsets_bytes == measured_offsets(state.offsets), "the bytes of offsets are counted right"
+    assert state.committed or not state.offsets
     assert all(name == member.member_id for name, member in members.items())
     assert state.instances == {
         member.instance_id: name for name, member in members.items() if member.instance_id is not None

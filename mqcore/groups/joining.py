@@ -21,9 +21,9 @@ from mqcore.groups.facts import (
     MemberReplaced,
     SessionsRefreshed,
 )
-from mqcore.groups.membership import fence
+from mqcore.groups.membership import fence, generation_bytes
 from mqcore.groups.rebalancing import complete_if_due, current_generation, let_go, rebalance, remove
-from mqcore.groups.rules import GroupRules
+from mqcore.groups.rules import PROTOCOLS_MAX, UNPROVEN_MS_MAX, GroupRules
 from mqcore.groups.state import GroupState, settle
 from mqcore.groups.subscription import same_topics
 from mqcore.identity import Millis
@@ -62,6 +62,7 @@ def _is_oversized(command: Join, rules: GroupRules) -> bool:
     return (
         any(len(name.encode()) > rules.max_name_bytes for name in names)
         or sum(len(metadata) for _, metadata in command.protocols) > rules.max_member_bytes
+        or len(command.protocols) > PROTOCOLS_MAX
     )
 
 
@@ -93,7 +94,8 @@ def _join_unknown(draft: Draft, ticket: Ticket, command: Join) -> None:
     if command.instance_id is not None and command.instance_id in state.instances:
         _replace_static(draft, ticket, command)
     elif command.instance_id is None and command.id_required:
-        draft.record(MemberIdIssued(command.fresh_member_id, Millis(draft.now + command.session_timeout_ms)))
+        wait_ms = min(command.session_timeout_ms, UNPROVEN_MS_MAX)
+        draft.record(MemberIdIssued(command.fresh_member_id, Millis(draft.now + wait_ms)))
         draft.answer(ticket, JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, command.fresh_member_id))
     else:
         _add(draft, ticket, command, command.fresh_member_id)
@@ -153,7 +155,7 @@ def _replace_static(draft: Draft, ticket: Ticket, command: Join) -> None:
     )
     draft.record(MemberReplaced(old.member_id, replace(said_now, joining=None)))
     draft.record(SessionsRefreshed((said_now.member_id,), draft.now))
-    if state.phase is Phase.STABLE and _changes_nothing(state, old, said_now):
+    if state.phase is Phase.STABLE and _changes_nothing(state, old, said_now) and _fits_a_record(draft):
         _settle_again(draft)
         answer = current_generation(state, said_now.member_id)
         if command.can_skip_assignment:
@@ -172,6 +174,11 @@ def _changes_nothing(state: GroupState, old: Member, now: Member) -> bool:
     return state.elect_protocol() == state.protocol and same_topics(
         old.subscription(state.protocol), now.subscription(state.protocol)
     )
+
+
+def _fits_a_record(draft: Draft) -> bool:
+    assigned = {member.member_id: member.assignment for member in draft.state.members.values()}
+    return generation_bytes(draft.state, assigned) <= draft.rules.max_generation_bytes
 
 
 def _settle_again(draft: Draft) -> None:

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mqcore.clock import Clock, Timer
+from mqcore.clock import Clock
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.partition_journal import UNREADABLE, PartitionJournal, replay
 from mqcore.coordination.runner import Runner
 from mqcore.groups.commands import ForgetTopic, GroupAnswer, GroupCommand, Phase, Resume
-from mqcore.groups.facts import GroupFact
+from mqcore.groups.facts import GroupFact, GroupRemoved
 from mqcore.groups.machine import GroupMachine
+from mqcore.groups.memory import GroupMemory
 from mqcore.groups.records import BadRecord, decode, encode
 from mqcore.groups.rules import GroupRules
 from mqcore.partitions.partition import Partition
@@ -25,6 +26,9 @@ GroupRunner = Runner[GroupCommand, GroupFact, GroupAnswer]
 
 RECORDS_PER_STEP = 500  # ~10 ms
 
+LOADING_MEMORY_FACTOR = 2
+"""Loading may take so much more memory than groups may hold: a log also has what was deleted since it was written."""
+
 
 class Resigned(JournalFault):
     """The partition is led by another broker now."""
@@ -32,7 +36,12 @@ class Resigned(JournalFault):
 
 class LedPartition:
     def __init__(
-        self, partition: Partition, rules: GroupRules, clock: Clock, topic_exists: Callable[[str], bool]
+        self,
+        partition: Partition,
+        rules: GroupRules,
+        clock: Clock,
+        topic_exists: Callable[[str], bool],
+        memory: GroupMemory | None = None,
     ) -> None:
         self.groups: dict[str, GroupRunner] = {}
         self.unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -40,12 +49,18 @@ class LedPartition:
         self._rules = rules
         self._clock = clock
         self._topic_exists = topic_exists
-        self._step: Timer | None = None
+        self._memory = memory or GroupMemory(rules.memory_bytes)
+        self._records: Iterator[Record] | None = None
+        self._machines: dict[str, GroupMachine] = {}  # while they are loaded
+        self._set_aside: set[str] = set()
 
     def create(self, group_id: str, machine: GroupMachine | None = None) -> GroupRunner:
         journal = PartitionJournal[GroupFact](self._partition, partial(encode, group_id), self._clock)
         self.groups[group_id] = runner = GroupRunner(
-            machine or GroupMachine(self._rules), journal, self._clock, partial(self.drop_if_blank, group_id)
+            machine or GroupMachine(self._rules, self._memory),
+            journal,
+            self._clock,
+            partial(self.drop_if_blank, group_id),
         )
         return runner
 
@@ -53,46 +68,63 @@ class LedPartition:
         runner = self.groups.get(group_id)
         if runner is not None and _machine(runner).state.is_blank:
             del self.groups[group_id]
+            _machine(runner).release()
 
     def machines(self) -> list[tuple[str, GroupMachine]]:
         return [(group_id, _machine(runner)) for group_id, runner in self.groups.items()]
 
+    def is_set_aside(self, group_id: str) -> bool:
+        """Whether the group takes more memory than there is, and was not loaded."""
+        return group_id in self._set_aside
+
     def stop(self) -> None:
         self.unavailable = ErrorCode.NOT_COORDINATOR
-        if self._step is not None:
-            self._step.cancel()
+        self._drop_loading()
         fault = Resigned(f"{self._partition.name} is led by another broker")
         groups, self.groups = self.groups, {}
         for runner in groups.values():
             runner.stop(fault)
+            _machine(runner).release()
 
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 
-    def load(self) -> None:
-        """Read the log from its start; a short one at once, a long one between other work."""
-        records = replay(self._partition, self._partition.log.start_offset, self._partition.log.end_offset)
-        self._load_some(records, {})
+    def load_some(self, limit: int) -> bool:
+        """Read a piece of the log, from its start; True when there is no more to read.
 
-    def _load_some(self, records: Iterator[Record], machines: dict[str, GroupMachine]) -> None:
-        self._step = None
+        `limit` bounds the memory of all groups after this partition: its largest groups are not loaded beyond that.
+        """
+        if self.unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return True
         try:
+            if self._records is None:
+                log_of = self._partition.log
+                self._records = replay(self._partition, log_of.start_offset, log_of.end_offset)
             for _ in range(RECORDS_PER_STEP):
-                record = next(records, None)
+                record = next(self._records, None)
                 if record is None:
-                    self._loaded(machines)
-                    return
-                self._replay(record, machines)
+                    self._loaded(limit)
+                    return True
+                self._replay(record)
         except UNREADABLE as fault:
-            self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._cannot_load()
             log.error("groups could not be loaded", extra={"partition": str(self._partition.name), "fault": str(fault)})
-            return
+            return True
         except Exception:  # the other partitions' groups must load, and these must not seem to be loading for good
-            self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._cannot_load()
             log.exception("groups could not be loaded", extra={"partition": str(self._partition.name)})
-            return
-        self._step = self._clock.call_soon(partial(self._load_some, records, machines))
+            return True
+        return False
 
-    def _replay(self, record: Record, machines: dict[str, GroupMachine]) -> None:
+    def _cannot_load(self) -> None:
+        self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._drop_loading()
+
+    def _drop_loading(self) -> None:
+        machines, self._machines, self._records = self._machines, {}, None
+        for machine in machines.values():
+            machine.release()
+
+    def _replay(self, record: Record) -> None:
         try:
             found = decode(record.key, record.value)
         except BadRecord as bad:
@@ -101,16 +133,46 @@ class LedPartition:
             return
         if found is None:
             return
-        machine = machines.get(found.group_id)
+        if found.group_id in self._set_aside:
+            if isinstance(found.fact, GroupRemoved):
+                self._set_aside.discard(found.group_id)
+            return
+        machine = self._machines.get(found.group_id)
         if machine is None or machine.state.phase is Phase.DEAD:
-            machines[found.group_id] = machine = GroupMachine(self._rules)
+            if machine is not None:
+                machine.release()
+            self._machines[found.group_id] = machine = GroupMachine(self._rules, self._memory)
         machine.apply(found.fact)
+        if self._memory.used > LOADING_MEMORY_FACTOR * self._memory.limit:
+            self._set_largest_aside(self._memory.limit * 3 // 2)  # with some room, because more records follow
 
-    def _loaded(self, machines: dict[str, GroupMachine]) -> None:
-        for group_id, machine in machines.items():
+    def _set_largest_aside(self, limit: int) -> None:
+        by_size = sorted(self._machines.items(), key=lambda item: item[1].state.held_bytes, reverse=True)
+        for group_id, machine in by_size:
+            if self._memory.used <= limit:
+                break
+            del self._machines[group_id]
+            machine.release()
+            self._set_aside.add(group_id)
+
+    def _loaded(self, limit: int) -> None:
+        if self._memory.used > limit:
+            self._set_largest_aside(limit)
+        for group_id, machine in list(self._machines.items()):
             if not machine.state.is_blank:
-                self.create(group_id, machine)
+                self.create(group_id, self._machines.pop(group_id))
+        self._drop_loading()
         self.unavailable = None
+        if self._set_aside:
+            log.error(
+                "groups take more memory than group.memory.max.bytes allows and stay unavailable",
+                extra={
+                    "partition": str(self._partition.name),
+                    "groups": len(self._set_aside),
+                    "one_of_them": min(self._set_aside),
+                    "limit": self._memory.limit,
+                },
+            )
         for runner in list(self.groups.values()):
             runner.submit(Resume(), lambda _: None)
             self._forget_deleted_topics(runner)

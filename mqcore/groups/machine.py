@@ -8,6 +8,7 @@ from mqcore.clock import Instant
 from mqcore.coordination.decision import Decision, Tick, Ticket
 from mqcore.groups import offsets
 from mqcore.groups.commands import (
+    Abandon,
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
@@ -20,16 +21,19 @@ from mqcore.groups.commands import (
     GroupCommand,
     Heartbeat,
     Join,
+    JoinAnswer,
     Leave,
     Phase,
     Resume,
     Sync,
+    SyncAnswer,
 )
 from mqcore.groups.draft import Draft
 from mqcore.groups.facts import GroupFact, SessionsRefreshed
 from mqcore.groups.invariants import check
 from mqcore.groups.joining import join
-from mqcore.groups.membership import heartbeat, leave, resume, sync, tick
+from mqcore.groups.membership import abandon, heartbeat, leave, resume, sync, tick
+from mqcore.groups.memory import GroupMemory
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
 from mqcore.identity import Millis
@@ -39,18 +43,23 @@ GroupDecision = Decision[GroupFact, GroupAnswer]
 
 
 class GroupMachine:
-    def __init__(self, rules: GroupRules) -> None:
+    """`memory` is shared by all groups of the broker; `release` gives back what this group took of it."""
+
+    def __init__(self, rules: GroupRules, memory: GroupMemory | None = None) -> None:
         self.state = GroupState()
         self._rules = rules
+        self._memory = memory or GroupMemory(rules.memory_bytes)
+        self._memory.used += self.state.held_bytes
+        self._released = False
 
     def decide(self, ticket: Ticket, command: GroupCommand | Tick, now: Instant) -> GroupDecision:
         match command:
             case Heartbeat():
                 return self._decide_heartbeat(ticket, command, now)
-            case Join() | Sync() | Leave() | Resume() | Tick():
+            case Join() | Sync() | Leave() | Abandon() | Resume() | Tick():
                 return self._decide_membership(ticket, command, now)
             case CommitOffsets():
-                facts, answer = offsets.commit(self.state, command, self._rules, now)
+                facts, answer = offsets.commit(self.state, command, self._rules, now, self._memory)
                 return Decision(facts, ((ticket, answer),))
             case FetchOffsets():
                 return Decision((), ((ticket, offsets.fetch(self.state, command)),))
@@ -70,7 +79,16 @@ class GroupMachine:
                 assert_never(command)
 
     def apply(self, fact: GroupFact) -> None:
+        before = self.state.held_bytes
         self.state.apply(fact)
+        if not self._released:
+            self._memory.used += self.state.held_bytes - before
+
+    def release(self) -> None:
+        """The group is dropped: what it held is free for others at once."""
+        if not self._released:
+            self._released = True
+            self._memory.used -= self.state.held_bytes
 
     def deadline(self) -> Millis | None:
         return self.state.deadline()
@@ -85,7 +103,7 @@ class GroupMachine:
         return Decision(facts, ((ticket, answer),))
 
     def _decide_membership(
-        self, ticket: Ticket, command: Join | Sync | Leave | Resume | Tick, now: Instant
+        self, ticket: Ticket, command: Join | Sync | Leave | Abandon | Resume | Tick, now: Instant
     ) -> GroupDecision:
         draft = Draft(self.state, self._rules, now)
         match command:
@@ -95,14 +113,28 @@ class GroupMachine:
                 sync(draft, ticket, command)
             case Leave():
                 leave(draft, ticket, command)
+            case Abandon():
+                abandon(draft, command)
+                draft.answer(ticket, ErrorCode.NONE)
             case Resume():
                 resume(draft)
                 draft.answer(ticket, ErrorCode.NONE)
             case Tick():
+                self.state.look_for_deadline_again()
                 tick(draft)
             case _:
                 assert_never(command)
-        return draft.decision()
+        if self._memory.fits(draft.state.held_bytes - self.state.held_bytes):
+            return draft.decision()
+        return self._refuse(ticket, command)
+
+    def _refuse(self, ticket: Ticket, command: Join | Sync | Leave | Abandon | Resume | Tick) -> GroupDecision:
+        """The memory of all groups is used up. Clients take the error as passing, and come again."""
+        assert isinstance(command, Join | Sync), f"{command} needs no memory"
+        self._memory.refused += 1
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        answer = JoinAnswer(error, command.member_id) if isinstance(command, Join) else SyncAnswer(error)
+        return Decision((), ((ticket, answer),))
 
 
 def describe(state: GroupState) -> Description:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mqcore.coordination.decision import Ticket
-from mqcore.groups.commands import Heartbeat, Leave, LeaveAnswer, Phase, Sync, SyncAnswer
+from mqcore.groups.commands import Abandon, Heartbeat, Leave, LeaveAnswer, Phase, Sync, SyncAnswer
 from mqcore.groups.draft import Draft
 from mqcore.groups.facts import (
     GenerationSettled,
@@ -76,9 +78,15 @@ def _sync_refusal(state: GroupState, command: Sync) -> ErrorCode | None:
 
 
 def _is_oversized(state: GroupState, command: Sync, rules: GroupRules) -> bool:
-    assigned = [len(assignment) for _, assignment in command.assignments]
+    assigned = dict(command.assignments)
+    largest = max(map(len, assigned.values()), default=0)
+    return largest > rules.max_member_bytes or generation_bytes(state, assigned) > rules.max_generation_bytes
+
+
+def generation_bytes(state: GroupState, assigned: Mapping[str, bytes]) -> int:
+    """Subscriptions and assignments of one generation, which are kept in one record."""
     subscribed = sum(len(member.subscription(state.protocol)) for member in state.members.values())
-    return max(assigned, default=0) > rules.max_member_bytes or sum(assigned) + subscribed > rules.max_generation_bytes
+    return subscribed + sum(map(len, assigned.values()))
 
 
 def _settle(draft: Draft, assignments: dict[str, bytes]) -> None:
@@ -121,6 +129,15 @@ def leave(draft: Draft, ticket: Ticket, command: Leave) -> None:
     before = len(draft.state.members)
     errors = tuple(_leave_one(draft, member_id, instance_id) for member_id, instance_id in command.members)
     draft.answer(ticket, LeaveAnswer(errors))
+    _after_departures(draft, before)
+
+
+def abandon(draft: Draft, command: Abandon) -> None:
+    """Kafka keeps a new member whose connection broke for its session; a client that comes back joins again."""
+    before = len(draft.state.members)
+    member = draft.state.members.get(command.member_id)
+    if member is not None and member.new and member.joining is not None:
+        remove(draft, member)
     _after_departures(draft, before)
 
 

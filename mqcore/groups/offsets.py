@@ -26,6 +26,7 @@ from mqcore.groups.facts import (
     SessionsRefreshed,
 )
 from mqcore.groups.membership import fence_generation
+from mqcore.groups.memory import GroupMemory, offset_bytes
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
 from mqcore.groups.subscription import CONSUMER, topics_of
@@ -37,7 +38,9 @@ Facts = tuple[GroupFact, ...]
 LATEST_MS = (1 << 63) - 1  # the last moment that a record can name
 
 
-def commit(state: GroupState, command: CommitOffsets, rules: GroupRules, now: Instant) -> tuple[Facts, CommitAnswer]:
+def commit(
+    state: GroupState, command: CommitOffsets, rules: GroupRules, now: Instant, memory: GroupMemory
+) -> tuple[Facts, CommitAnswer]:
     error = _commit_refusal(state, command)
     if sum(len(wanted.topic) + 4 * len(wanted.metadata) for wanted in command.offsets) > rules.max_commit_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -49,14 +52,26 @@ def commit(state: GroupState, command: CommitOffsets, rules: GroupRules, now: In
     errors = []
     room = rules.max_offsets - len(state.offsets)
     expire_ms = None if command.retention_ms is None else Millis(now.wall_ms + command.retention_ms)
+    new_bytes: dict[tuple[str, int], int] = {}  # by place, because a request may name one twice: the last one counts
+    growth = 0
     for wanted in command.offsets:
-        error = _offset_refusal(state, wanted, rules, room)
-        errors.append(error)
+        place = wanted.topic, wanted.partition
+        leader_epoch = wanted.leader_epoch if expire_ms is None else NO_LEADER_EPOCH  # no record holds both
+        kept = CommittedOffset(wanted.offset, leader_epoch, wanted.metadata, now.wall_ms, expire_ms)
+        is_new = place not in state.offsets and place not in new_bytes
+        error = _offset_refusal(wanted, rules, room if is_new else 1)
         if error is ErrorCode.NONE:
-            room -= (wanted.topic, wanted.partition) not in state.offsets
-            leader_epoch = wanted.leader_epoch if expire_ms is None else NO_LEADER_EPOCH  # no record holds both
-            kept = CommittedOffset(wanted.offset, leader_epoch, wanted.metadata, now.wall_ms, expire_ms)
-            facts.append(OffsetCommitted(wanted.topic, wanted.partition, kept))
+            held = 0 if is_new else new_bytes.get(place) or offset_bytes(wanted.topic, state.offsets[place])
+            size = offset_bytes(wanted.topic, kept)
+            if size > held and not memory.fits(growth + size - held):
+                memory.refused += 1
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            else:
+                growth += size - held
+                room -= is_new
+                new_bytes[place] = size
+                facts.append(OffsetCommitted(wanted.topic, wanted.partition, kept))
+        errors.append(error)
     if command.member_id in state.members:
         facts.append(SessionsRefreshed((command.member_id,), now.monotonic_ms))
     return tuple(facts), CommitAnswer(tuple(errors))
@@ -78,10 +93,10 @@ def _commit_refusal(state: GroupState, command: CommitOffsets) -> ErrorCode | No
     return error
 
 
-def _offset_refusal(state: GroupState, wanted: OffsetToCommit, rules: GroupRules, room: int) -> ErrorCode:
+def _offset_refusal(wanted: OffsetToCommit, rules: GroupRules, room: int) -> ErrorCode:
     if len(wanted.metadata.encode()) > rules.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    if room <= 0 and (wanted.topic, wanted.partition) not in state.offsets:
+    if room <= 0:
         return ErrorCode.POLICY_VIOLATION
     return ErrorCode.NONE
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from mqcore.config import BrokerConfig
 
 LONGEST_TEXT = 32_767  # of a string in a record of `__consumer_offsets`
-MOST_MEMBERS = 5_000  # even if group.max.size is larger: a heartbeat looks at all of them
+MOST_MEMBERS = 5_000  # even if group.max.size is larger: a rebalance looks at all of them
+PROTOCOLS_MAX = 100
+"""Protocols (assignors) that one member may name; a join with more is answered with INVALID_REQUEST."""
+UNPROVEN_MS_MAX = 60_000
+"""Time that a member has to come back with its issued id, and then to its first SyncGroup, if its session is longer."""
+GROUP_MEMORY_BYTES_MAX = 64 << 20
+"""Memory of all groups together, unless group.memory.max.bytes says otherwise: members, assignments and offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +26,12 @@ class GroupRules:
     max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    memory_bytes: int = GROUP_MEMORY_BYTES_MAX
 
     # Hard limits. A generation and a commit are one record batch each, and loading reads no batch over 64 MiB.
     max_member_bytes: int = 256 * 1024  # subscriptions of one member; the assignment of one
     max_generation_bytes: int = 16 * 1024 * 1024  # the same of all members
-    max_name_bytes: int = 255  # of a group id, an instance id, a protocol: what else a record holds is bounded by it
+    max_name_bytes: int = 255  # of a group id, an instance id, a protocol; JoinGroup cuts client ids
     max_pending: int = 1_000  # ids given out that nobody has come back with
     max_offsets: int = 50_000  # of one group
     max_commit_bytes: int = 16 * 1024 * 1024  # texts in one commit
@@ -39,4 +46,5 @@ class GroupRules:
             max_size=min(config.group_max_size, MOST_MEMBERS),
             offset_metadata_max_bytes=min(config.offset_metadata_max_bytes, LONGEST_TEXT),
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+            memory_bytes=config.group_memory_max_bytes,
         )

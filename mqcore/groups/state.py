@@ -30,31 +30,23 @@ from mqcore.groups.facts import (
     MemberSynced,
     OffsetCommitted,
     OffsetRemoved,
-    Protocols,
     RebalanceBegan,
     RebalanceExtended,
     SessionsRefreshed,
-    SettledMember,
 )
+from mqcore.groups.memory import (
+    GROUP_BYTES,
+    issued_id_bytes,
+    measured,
+    member_bytes,
+    offset_bytes,
+)
+from mqcore.groups.rules import UNPROVEN_MS_MAX
+from mqcore.groups.settled import may_expire, restore, settle
+from mqcore.groups.transitions import TRANSITIONS
 from mqcore.identity import Millis
 
-# Which fact leads from where to where. The journal holds no rebalances: when it is replayed, one settled generation
-# follows another directly, or an empty group, or a removal; these steps are the second set of each row.
-TRANSITIONS: dict[type, tuple[frozenset[Phase], frozenset[Phase], Phase]] = {
-    RebalanceBegan: (
-        frozenset({Phase.EMPTY, Phase.STABLE, Phase.COMPLETING_REBALANCE}),
-        frozenset(),
-        Phase.PREPARING_REBALANCE,
-    ),
-    GenerationBegan: (frozenset({Phase.PREPARING_REBALANCE}), frozenset(), Phase.COMPLETING_REBALANCE),
-    GenerationSettled: (
-        frozenset({Phase.COMPLETING_REBALANCE, Phase.STABLE}),  # Stable: a static member has changed its id
-        frozenset({Phase.EMPTY}),
-        Phase.STABLE,
-    ),
-    GroupEmptied: (frozenset({Phase.PREPARING_REBALANCE}), frozenset({Phase.EMPTY, Phase.STABLE}), Phase.EMPTY),
-    GroupRemoved: (frozenset({Phase.EMPTY}), frozenset({Phase.STABLE, Phase.DEAD}), Phase.DEAD),
-}
+__all__ = ["TRANSITIONS", "GroupState", "may_expire", "restore", "settle"]
 
 
 class GroupState:
@@ -74,6 +66,10 @@ class GroupState:
         self.sync_deadline: Millis | None = None
         self.since_wall_ms: Millis | None = None  # of the last kept change of the members
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}
+        self.committed = False  # there have been offsets; they may be deleted by now
+        self.members_bytes = self.offsets_bytes = 0
+        self._deadline: Millis | None = None  # no later than the true one
+        self._knows_deadline = False
 
     def copy(self) -> GroupState:
         """A state of its own, except for the offsets: no rule that tries facts changes them."""
@@ -90,8 +86,13 @@ class GroupState:
     def is_blank(self) -> bool:
         """Nothing would be lost by forgetting the group: it is as if nobody had ever asked for it."""
         return self.phase is Phase.DEAD or (
-            self.phase is Phase.EMPTY and self.generation == 0 and not self.pending and not self.offsets
+            self.phase is Phase.EMPTY and self.generation == 0 and not self.pending and not self.committed
         )
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the group takes, by the estimates of `memory`."""
+        return GROUP_BYTES + self.members_bytes + self.offsets_bytes
 
     @property
     def is_rebalancing_member_wise(self) -> bool:
@@ -133,16 +134,22 @@ class GroupState:
         )
 
     def deadline(self) -> Millis | None:
+        """When time has to decide something, or earlier: a heartbeat makes a deadline later without a look at it."""
+        if not self._knows_deadline:
+            self._deadline, self._knows_deadline = self._next_deadline(), True
+        return self._deadline
+
+    def look_for_deadline_again(self) -> None:
+        self._knows_deadline = False
+
+    def _next_deadline(self) -> Millis | None:
         moments = [*self.pending.values()]
         moments += [
             member.session_deadline
             for member in self.members.values()
             if member.session_deadline is not None and may_expire(member)
         ]
-        if self.join_deadline is not None:
-            moments.append(self.join_deadline)
-        if self.sync_deadline is not None:
-            moments.append(self.sync_deadline)
+        moments += [moment for moment in (self.join_deadline, self.sync_deadline) if moment is not None]
         return min(moments, default=None)
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────
@@ -153,13 +160,30 @@ class GroupState:
                 for member_id in fact.member_ids:
                     self._refresh(member_id, fact.at)
             case OffsetCommitted():
-                self.offsets[fact.topic, fact.partition] = fact.committed
+                self._keep_offset((fact.topic, fact.partition), fact.committed)
             case OffsetRemoved():
-                self.offsets.pop((fact.topic, fact.partition), None)
+                self._keep_offset((fact.topic, fact.partition), None)
+            case _:
+                self._knows_deadline = False
+                self._apply_to_members(fact)
+
+    def _keep_offset(self, place: tuple[str, int], committed: CommittedOffset | None) -> None:
+        old = self.offsets.pop(place, None)
+        if old is not None:
+            self.offsets_bytes -= offset_bytes(place[0], old)
+        if committed is not None:
+            self.offsets[place] = committed
+            self.offsets_bytes += offset_bytes(place[0], committed)
+            self.committed = True
+
+    def _apply_to_members(self, fact: GroupFact) -> None:
+        match fact:
             case MemberIdIssued():
+                self._withdraw(fact.member_id)
                 self.pending[fact.member_id] = fact.deadline
+                self.members_bytes += issued_id_bytes(fact.member_id)
             case MemberIdWithdrawn():
-                self.pending.pop(fact.member_id, None)
+                self._withdraw(fact.member_id)
             case MemberJoined():
                 self._join(fact.member, fact.protocol_type)
             case MemberReplaced():
@@ -173,6 +197,7 @@ class GroupState:
                 self.join_deadline, self.grew = fact.deadline, False
             case RebalanceBegan() | GenerationBegan() | GenerationSettled() | GroupEmptied() | GroupRemoved():
                 self._move(fact)
+                self.members_bytes = measured(self.members.values(), self.pending)
 
     def _move(self, fact: RebalanceBegan | GenerationBegan | GenerationSettled | GroupEmptied | GroupRemoved) -> None:
         was = self.phase
@@ -199,10 +224,14 @@ class GroupState:
             case GroupRemoved():
                 self._clear_members()
                 self.pending = {}
-                self.offsets = {}
+                self.offsets, self.offsets_bytes = {}, 0
+
+    def _withdraw(self, member_id: str) -> None:
+        if self.pending.pop(member_id, None) is not None:
+            self.members_bytes -= issued_id_bytes(member_id)
 
     def _join(self, member: Member, protocol_type: str) -> None:
-        self.pending.pop(member.member_id, None)
+        self._withdraw(member.member_id)
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -212,6 +241,7 @@ class GroupState:
 
     def _replace(self, fact: MemberReplaced) -> None:
         old = self.members.pop(fact.old_member_id)
+        self.members_bytes -= member_bytes(old)
         assert old.instance_id == fact.member.instance_id
         self._put(fact.member)
         if self.leader == fact.old_member_id:
@@ -220,6 +250,7 @@ class GroupState:
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
+        self.members_bytes -= member_bytes(member)
         if member.instance_id is not None:
             del self.instances[member.instance_id]
         if self.leader == member_id:
@@ -230,8 +261,9 @@ class GroupState:
         self.generation, self.protocol, self.leader = fact.generation, fact.protocol, fact.leader
         joined = frozenset(member.member_id for member in self.joined())
         for member_id in joined:
-            self._put(replace(self.members[member_id], joining=None, new=False))
-            self._refresh(member_id, fact.at)
+            member = self.members[member_id]
+            session_ms = min(member.session_timeout_ms, UNPROVEN_MS_MAX) if member.new else member.session_timeout_ms
+            self._put(replace(member, joining=None, new=False, session_deadline=Millis(fact.at + session_ms)))
         self._expect_sync(joined, fact.sync_deadline)
 
     def _settle(self, fact: GenerationSettled) -> None:
@@ -248,50 +280,19 @@ class GroupState:
         self._expect_sync(frozenset(), None)
 
     def _put(self, member: Member) -> None:
+        old = self.members.get(member.member_id)
+        self.members_bytes += member_bytes(member) - (0 if old is None else member_bytes(old))
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
 
     def _refresh(self, member_id: str, at: Millis) -> None:
         member = self.members[member_id]
-        self.members[member_id] = replace(member, session_deadline=Millis(at + member.session_timeout_ms))
+        deadline = Millis(at + member.session_timeout_ms)
+        self.members[member_id] = replace(member, session_deadline=deadline)
+        if self._knows_deadline and (self._deadline is None or deadline < self._deadline):
+            self._deadline = deadline
 
     def _expect_sync(self, unsynced: frozenset[str], deadline: Millis | None) -> None:
         self.unsynced = unsynced
         self.sync_deadline = deadline if unsynced else None
-
-
-def may_expire(member: Member) -> bool:
-    """Who waits for others has no chance to show a sign of life, except that a newcomer's wait has an end."""
-    return member.new or not member.waits
-
-
-def restore(settled: SettledMember, protocol: str, known: Member | None) -> Member:
-    """The member of a record. Of who is here already more is known, unless that is from an older record."""
-    protocols: Protocols = ((protocol, settled.subscription),)
-    if known is not None and protocols[0] in known.protocols:
-        protocols = known.protocols
-    return Member(
-        settled.member_id,
-        settled.instance_id,
-        settled.client_id,
-        settled.client_host,
-        settled.session_timeout_ms,
-        settled.rebalance_timeout_ms,
-        protocols,
-        settled.assignment,
-        None if known is None else known.session_deadline,
-    )
-
-
-def settle(member: Member, protocol: str | None, assignment: bytes) -> SettledMember:
-    return SettledMember(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host,
-        member.session_timeout_ms,
-        member.rebalance_timeout_ms,
-        member.subscription(protocol),
-        assignment,
-    )

@@ -22,14 +22,17 @@ from pathlib import Path
 import pytest
 
 from mqcore.apis.table import TABLE
+from mqcore.wire.errors import ErrorCode
 from mqcore.wire.messages import encode_request
 from seckill.stack.broker import BrokerProcess, free_port
 from tests.conformance.raw import (
     CREATE_TOPICS,
     FETCH,
+    FIND_COORDINATOR,
     JOIN_GROUP,
     METADATA,
     OFFSET_COMMIT,
+    OFFSET_FETCH,
     PRODUCE,
     Gone,
     Wire,
@@ -253,6 +256,45 @@ def test_requests_that_wait_are_bounded(new_broker: Callable[..., BrokerProcess]
 
 
 # ── connections and time ─────────────────────────────────────────────────────────────────────────
+
+
+def test_members_and_offsets_of_strangers_stay_within_the_memory_of_groups(
+    new_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    """Large members, large client ids, large metadata: until all are refused, and again after a kill -9."""
+    broker = new_broker().start()
+    with Wire(broker.port) as wire:
+        wire.create(topic, partitions=100)
+        wire.ask(FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["any"]})
+        before = resident(broker)
+
+        def join(group: str, size: int) -> int:
+            protocols = [{"name": "range", "metadata": bytes(size)}]
+            fields = {"group_id": group, "session_timeout_ms": 1_800_000, "rebalance_timeout_ms": 1_800_000}
+            fields |= {"member_id": "", "protocol_type": "consumer", "protocols": protocols}
+            return int(wire.ask(JOIN_GROUP, 3, fields).error_code)
+
+        def commit(group: str, text: str) -> set[int]:
+            offsets = [
+                {"partition_index": index, "committed_offset": 1, "committed_metadata": text} for index in range(100)
+            ]
+            fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
+            fields["topics"] = [{"name": topic, "partitions": offsets}]
+            answer = wire.ask(OFFSET_COMMIT, 8, fields)
+            return {partition.error_code for partition in answer.topics[0].partitions}
+
+        joins = [join(f"join-{number}", 250_000) for number in range(350)]
+        assert set(joins) == {0, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert joins.count(0) < 270
+        errors = set().union(*(commit(f"commit-{number}", "x" * 4_096) for number in range(100)))
+        assert ErrorCode.COORDINATOR_NOT_AVAILABLE in errors
+        assert resident(broker) - before < 140 * MIB  # the budget, the log's buffers, and what the allocator keeps
+
+    broker.kill()
+    broker.start()
+    assert resident(broker) - before < 140 * MIB
+    with Wire(broker.port) as wire:
+        assert wire.ask(OFFSET_FETCH, 1, {"group_id": "ghost", "topics": []}).topics == []
 
 
 def test_connections_are_limited_by_address_and_in_all(new_broker: Callable[..., BrokerProcess]) -> None:

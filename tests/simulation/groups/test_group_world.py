@@ -18,6 +18,7 @@ from mqcore.groups import joining, machine, membership, offsets, rebalancing, re
 from mqcore.groups.commands import SyncAnswer
 from mqcore.groups.facts import GroupFact, Member, OffsetRemoved, SettledMember
 from mqcore.groups.membership import fence
+from mqcore.groups.memory import GroupMemory
 from mqcore.groups.state import GroupState
 from mqcore.wire.errors import ErrorCode
 from tests.simulation.groups.world import PARTITIONS, PROTOCOLS, Client, World
@@ -28,6 +29,7 @@ from tests.unit.mqcore.groups.cast import AT_ONCE
 RULES = (
     replace(AT_ONCE, max_size=6),
     replace(AT_ONCE, initial_rebalance_delay_ms=1_000),
+    replace(AT_ONCE, memory_bytes=8_000),  # room for a handful of members and offsets
     replace(AT_ONCE, max_size=3, max_pending=2, new_member_join_timeout_ms=20_000),
 )
 
@@ -205,6 +207,18 @@ def time_does_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(machine, "tick", lambda draft: None)
 
 
+def a_member_that_leaves_goes_on_counting(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(state, "member_bytes", lambda member: 1_000)
+
+
+def the_budget_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupMemory, "fits", lambda self, growth: True)
+
+
+def a_group_that_is_gone_gives_nothing_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine.GroupMachine, "release", lambda self: None)
+
+
 def everybody_gets_what_the_leader_gets(patch: pytest.MonkeyPatch) -> None:
     def same_for_all(state: GroupState, assignment: bytes) -> SyncAnswer:
         leader = state.members[state.leader or ""]
@@ -266,6 +280,9 @@ def an_older_record_wins(patch: pytest.MonkeyPatch) -> None:
         rules_try_their_facts_on_the_state_itself,
         members_that_left_stay_in_the_record,
         removed_offsets_leave_no_tombstone,
+        a_member_that_leaves_goes_on_counting,
+        the_budget_is_not_asked,
+        a_group_that_is_gone_gives_nothing_back,
     ],
 )
 def test_the_search_notices_when(damage: Break, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ is still owed an answer. What it knows is compared with the group after every st
 * no request is answered twice; once everybody has been silent for long enough, every request has been answered;
 * the generation never goes back, except for one that nobody was told was settled;
 * an acknowledged commit is read back, also by the next coordinator;
-* replaying what was kept gives the same durable state.
+* replaying what was kept gives the same durable state;
+* the bytes that the shared budget counts are those the group holds, and nothing grows beyond the budget.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from mqcore.groups.commands import (
     Sync,
     SyncAnswer,
 )
-from mqcore.groups.facts import GroupRemoved
+from mqcore.groups.facts import CommittedOffset, GroupRemoved
 from mqcore.groups.machine import GroupMachine
+from mqcore.groups.memory import offset_bytes
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState, settle
 from mqcore.identity import LeaderEpoch, Offset
@@ -87,6 +89,7 @@ class World:
     life: int = 0  # of the group: deleted groups begin again at generation 1
     settled_generation: int = 0
     offset: int = 0
+    loaded_bytes: int = 0  # a log may bring back more than the budget
 
     def __post_init__(self) -> None:
         self.group = Group(self.rules)
@@ -181,12 +184,18 @@ class World:
         allowed = self.group.is_in(Phase.EMPTY) and generation < 0
         if client is not None and not self.group.is_in(Phase.COMPLETING_REBALANCE):
             allowed = allowed or self._is_current(client, generation)
+        is_new = ("orders", partition) not in self.group.state.offsets
+        fits = not is_new or self.group.memory.fits(offset_bytes("orders", CommittedOffset(wanted.offset)))
         reply = self._owed(self.group.submit(CommitOffsets(member_id, generation, instance, (wanted,))))
         if not reply.given:
             if allowed:
                 self.unsure.setdefault(partition, set()).add(self.offset)
         elif isinstance(reply.answers[0], CommitAnswer):
-            assert (reply.answers[0].errors == (ErrorCode.NONE,)) == allowed
+            (error,) = reply.answers[0].errors
+            if error is ErrorCode.COORDINATOR_NOT_AVAILABLE and allowed:
+                assert not fits, "it would have fitted into the budget"
+                return
+            assert (error is ErrorCode.NONE) == allowed
             if allowed:
                 self.acknowledged[partition] = self.offset
                 self.unsure.pop(partition, None)
@@ -236,6 +245,7 @@ class World:
         self.group.journal.crash(lost)
         self.group.restart()
         self.group.submit(Resume())
+        self.loaded_bytes = self.group.memory.used
         for client in self.clients:
             client.joining = client.syncing = None  # its connection broke
         self.settled_generation = min(self.settled_generation, self.group.state.generation)
@@ -256,6 +266,7 @@ class World:
         self._begin_anew_if_dead()
         assert self.group.state.generation >= self.settled_generation
         self.settled_generation = self.group.state.generation
+        self._check_memory()
         self._check_replay()
         self._check_commits()
 
@@ -275,6 +286,13 @@ class World:
     def _all_unsure(self) -> None:
         for partition in PARTITIONS:
             self.unsure.setdefault(partition, set()).add(None)
+
+    def _check_memory(self) -> None:
+        """What the budget says is used is what the group holds; that it counts right is an invariant of the machine."""
+        memory, state = self.group.memory, self.group.state
+        assert memory.used == state.held_bytes
+        assert memory.used <= max(memory.limit, self.loaded_bytes), "nothing grows beyond the budget"
+        self.loaded_bytes = min(self.loaded_bytes, memory.used)
 
     def _check_replay(self) -> None:
         copy = GroupMachine(self.rules)

@@ -30,6 +30,7 @@ from mqcore.groups.commands import (
 )
 from mqcore.groups.facts import CommittedOffset, GroupFact, Protocols
 from mqcore.groups.machine import GroupMachine
+from mqcore.groups.memory import GroupMemory
 from mqcore.groups.records import decode, encode
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
@@ -81,12 +82,15 @@ class Group:
         self.group_id = group_id
         self.clock = VirtualClock()
         self.journal = MemoryJournal[GroupFact](lambda fact: encode(group_id, fact) is not None)
+        self.memory = GroupMemory(rules.memory_bytes)
+        self.machine = GroupMachine(rules, self.memory)
         self.begin_anew()
         self._ids = 0
 
     def begin_anew(self) -> None:
         """What the coordinator does with a group that is gone."""
-        self.machine = GroupMachine(self.rules)
+        self.machine.release()
+        self.machine = GroupMachine(self.rules, self.memory)
         self._runner: Runner[GroupCommand, GroupFact, GroupAnswer] = Runner(
             self.machine, self.journal, self.clock, self.machine.check
         )

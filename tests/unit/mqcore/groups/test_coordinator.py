@@ -187,7 +187,8 @@ def test_a_damaged_group_record_makes_its_groups_unavailable_and_no_others(at: i
 def test_a_command_whose_records_exceed_one_batch_is_refused_and_changes_nothing() -> None:
     text = "x" * 32_000
     many = tuple(OffsetToCommit("orders", index, Offset(1), LeaderEpoch(0), text) for index in range(2_200))
-    office = Office(replace(AT_ONCE, max_commit_bytes=1 << 40, offset_metadata_max_bytes=1 << 20))
+    rules = replace(AT_ONCE, max_commit_bytes=1 << 40, offset_metadata_max_bytes=1 << 20, memory_bytes=1 << 30)
+    office = Office(rules)
     office.commit("shop", offset=7)
     assert office.submit("shop", CommitOffsets("", -1, None, many)).answer is ErrorCode.POLICY_VIOLATION
     assert office.committed("shop") == 7
