@@ -1,14 +1,15 @@
 """Secrets of a compose project: made once, into a volume that only containers see; none is in an image or a command.
 
-`python deploy/keys.py FOLDER`. One that is given in the environment by its name in capitals (SECRET_KEY=…) is taken
-instead of one made up, and takes the place of an older one; all others stay what they are.
+`python deploy/keys.py FOLDER [--sandbox FOLDER]`. The payment provider has a folder of its own with the one secret that
+it shares. One that is given in the environment by its name in capitals (SECRET_KEY=…) is taken instead of one made up,
+and takes the place of an older one; all others stay what they are.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,11 +18,13 @@ OURS, OTHERS = 0o400, 0o444
 NAMES = {
     "secret_key": OURS,
     "provider_secret": OURS,
+    "postgres_password": OTHERS,
     "database_password": OTHERS,
     "grafana_password": OTHERS,
 }
-KEPT = {"database_password"}
-"""Postgres takes it when its folder is made, and never again."""
+KEPT = {"postgres_password", "database_password"}
+"""Postgres takes them when its folder is made, and never again."""
+SHARED = "provider_secret"
 BYTES = 32
 
 
@@ -51,8 +54,23 @@ def _write(path: Path, text: str, mode: int) -> None:
     fresh.replace(path)
 
 
+def share(folder: Path, sandbox: Path) -> None:
+    """Give the payment provider its copy of the secret that signs callbacks."""
+    secret = (folder / SHARED).read_text().strip()
+    copy = sandbox / SHARED
+    if not copy.exists() or copy.read_text().strip() != secret:
+        _write(copy, secret, OURS)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
-        sys.exit("python deploy/keys.py FOLDER")
-    made = make(Path(sys.argv[1]), os.environ)
+    parser = argparse.ArgumentParser(prog="python deploy/keys.py", description="Make the secrets of a compose project.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sandbox", type=Path, metavar="FOLDER", help="folder for the payment provider's copy")
+    chosen = parser.parse_args()
+    for each in filter(None, (chosen.folder, chosen.sandbox)):
+        if not each.is_dir():
+            parser.error(f"{each} is not a folder")
+    made = make(chosen.folder, os.environ)
+    if chosen.sandbox:
+        share(chosen.folder, chosen.sandbox)
     print("secrets: " + (", ".join(made) + " written" if made else "all there"))

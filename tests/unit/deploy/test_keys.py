@@ -67,3 +67,15 @@ def test_a_url_that_was_not_written_any_more_is_written_the_next_time(tmp_path: 
 def test_ours_are_for_our_own_user_alone(tmp_path: Path, name: str) -> None:
     keys.make(tmp_path, {})
     assert modes(tmp_path)[name] == 0o400
+
+
+def test_the_payment_provider_gets_a_copy_of_its_secret_and_no_other(tmp_path: Path) -> None:
+    folder, sandbox = tmp_path / "all", tmp_path / "sandbox"
+    folder.mkdir()
+    sandbox.mkdir()
+    keys.make(folder, {"PROVIDER_SECRET": "first"})
+    keys.share(folder, sandbox)
+    assert [path.name for path in sandbox.iterdir()] == ["provider_secret"]
+    keys.make(folder, {"PROVIDER_SECRET": "second"})
+    keys.share(folder, sandbox)
+    assert (sandbox / "provider_secret").read_text().strip() == "second"
