@@ -27,7 +27,7 @@ PATIENCE_S = 60.0
 REST_S = 150.0
 START_S = 60.0
 LOOK_S = 0.2
-OF_THE_LOG = frozenset({"I4", "I7", "I8", "I9", "I11", "I16", "I17", "I18", "I19", "I22", "I24"})
+OF_THE_LOG = frozenset({"I4", "I7", "I8", "I9", "I11", "I16", "I17", "I18", "I19", "I22", "I24", "I26", "I29", "I31"})
 """What can only be asked of a design that has a log of requests and a gate: of the others it is not asked."""
 
 

@@ -30,6 +30,7 @@ class Record(NamedTuple):
     partition: int
     key: bytes
     value: bytes
+    at_ms: int
 
 
 class Asked(NamedTuple):
@@ -72,8 +73,6 @@ class Story:
             again = offset + 1 if number % TWICE == TWICE - 1 else None
             ends[partition] += 1 if again is None else 2
             decision = "RESERVED" if number < units else "DUPLICATE" if second else "SOLD_OUT"
-            if second and self.cancels(user):
-                decision = "SOLD_OUT"  # its first one is released by and by; nothing is left yet
             yield Asked(number, user, partition, offset, again, decision)
 
     def cancels(self, number: int) -> bool:
@@ -104,7 +103,7 @@ class Story:
             head = f'"request_id":"{request}","user_id":"{user}","sale_id":{SALE},"sku":"{SKU}","quantity":1'
             body = f'{head},"admitted_at_ms":{at_ms},"deadline_ms":{at_ms + LIFE_MS}'
             said = _message(request, "PurchaseRequested", 1, body)
-            requested = Record(PURCHASE_REQUESTS.name, asked.partition, user.encode(), said)
+            requested = Record(PURCHASE_REQUESTS.name, asked.partition, user.encode(), said, at_ms + 1)
             yield requested
             if asked.again is not None:
                 yield requested
@@ -114,9 +113,9 @@ class Story:
                 f'"stock_version":{self.stock_version(asked.number)},"decided_at_ms":{at_ms + 5}'
             )
             said = _message(name(DECISION, asked.number), "PurchaseDecided", 1, body, origin)
-            yield Record(INVENTORY_DECISIONS.name, asked.partition, user.encode(), said)
+            yield Record(INVENTORY_DECISIONS.name, asked.partition, user.encode(), said, at_ms + 6)
             if asked.decision == "RESERVED":
-                yield from self._records_of_order(asked, head, origin)
+                yield from self._records_of_order(asked, head, origin.partition(",")[2])
 
     def _records_of_order(self, asked: Asked, head: str, origin: str) -> Iterator[Record]:
         user, at_ms = f"buyer-{asked.user}".encode(), self.at_ms(asked.number)
@@ -124,16 +123,19 @@ class Story:
         ended = "OrderCancelled" if self.cancels(asked.number) else "OrderPaid"
         for kind, event, after_ms in ((PLACED, "OrderPlaced", 10), (ENDED, ended, 2000)):
             body = f'{head},"at_ms":{at_ms + after_ms},"pay_before_ms":{at_ms + 10 + LIFE_MS}'
-            said = _message(name(kind, asked.number), event, 2, body, origin)
-            yield Record(ORDER_EVENTS.name, asked.partition, user, said)
+            said = _message(
+                name(kind, asked.number), event, 2, body, f'"cause":"{name(DECISION, asked.number)}",{origin}'
+            )
+            yield Record(ORDER_EVENTS.name, asked.partition, user, said, at_ms + after_ms)
         if self.cancels(asked.number):
             request = name(REQUEST, asked.number)
             body = (
                 f'"request_id":"{request}","user_id":"{user.decode()}","sale_id":{SALE},"sku":"{SKU}","quantity":1,'
-                f'"reason":"OrderCancelled","stock_version":{self.ended_version(asked.number)}'
+                f'"reason":"cancelled","stock_version":{self.ended_version(asked.number)}'
             )
-            said = _message(name(RELEASED, asked.number), "UnitsReleased", 1, body, origin)
-            yield Record(INVENTORY_DECISIONS.name, asked.partition, user, said)
+            cause = f'"cause":"{name(ENDED, asked.number)}",{origin}'
+            said = _message(name(RELEASED, asked.number), "UnitsReleased", 1, body, cause)
+            yield Record(INVENTORY_DECISIONS.name, asked.partition, user, said, at_ms + 2005)
 
     def state(self, asked: Asked) -> str:
         """What is true of it now."""
@@ -154,13 +156,18 @@ class Story:
             if not self.cancels(n):
                 for what, after_ms in (("opened", 1000), ("captured", 1500)):
                     line = {"at_ms": self.at_ms(n) + after_ms, "what": what, "payment": name(PAYMENT, n)}
-                    yield json.dumps(line | {"amount": PRICE})
+                    yield json.dumps(line | {"order": name(ORDER, n), "amount": PRICE})
 
     def sinks(self) -> Iterator[str]:
         for n in range(self.units):
             for kind, event in self.events(n):
                 for channel in CHANNELS:
-                    line = {"at_ms": self.at_ms(n) + 3000, "what": "effect", "channel": channel, "text": event}
+                    line = {
+                        "at_ms": self.at_ms(n) + 3000,
+                        "what": "effect",
+                        "channel": channel,
+                        "text": text_of(event, n),
+                    }
                     yield json.dumps(line | {"key": f"{name(kind, n)}:{channel}", "user": f"buyer-{n}"})
 
     def crowd(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -180,6 +187,11 @@ class Story:
                 yield "poll", began_ms + 1000 * (number + 1), {
                     "took_ms": 2, "user": user, "request_id": request, "status": 200, "state": state,
                 }  # fmt: skip
+
+
+def text_of(event: str, number: int) -> str:
+    """What a buyer reads; it names his order by the beginning of its id."""
+    return f"{event}: {name(ORDER, number)[:8]}"
 
 
 def _message(event_id: str, kind: str, version: int, body: str, more: str = "") -> bytes:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import psycopg
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from psycopg import sql
 from redis import Redis
 
@@ -17,7 +18,7 @@ from loadtest.ledger import ClientLog, declare
 from loadtest.report.sale import SALE, SKU, Story
 from loadtest.report.tables import tables
 from seckill.consistency.sources.collect import groups
-from seckill.topics import TOPICS
+from seckill.topics import QUEUES, TOPICS
 
 Item = TypeVar("Item")
 Progress = Callable[[str, int], None]
@@ -45,6 +46,7 @@ def _counted(items: Iterable[Item], what: str, tell: Progress) -> Iterator[Item]
 
 def _topics(story: Story, bootstrap: str, tell: Progress) -> Counter[TopicPartition]:
     """Where each partition ends then."""
+    _own_times(bootstrap)
     producer = KafkaProducer(
         bootstrap_servers=bootstrap,
         acks="all",
@@ -56,7 +58,9 @@ def _topics(story: Story, bootstrap: str, tell: Progress) -> Counter[TopicPartit
     last = {}
     for record in _counted(story.records(), "records", tell):
         place = TopicPartition(record.topic, record.partition)
-        last[place] = producer.send(record.topic, key=record.key, value=record.value, partition=record.partition)
+        last[place] = producer.send(
+            record.topic, key=record.key, value=record.value, partition=record.partition, timestamp_ms=record.at_ms
+        )
         ends[place] += 1
     producer.flush()
     producer.close()
@@ -64,6 +68,14 @@ def _topics(story: Story, bootstrap: str, tell: Progress) -> Counter[TopicPartit
         if future.get(10).offset != ends[place] - 1:
             raise RuntimeError(f"{place} was not empty, or has lost something")
     return ends
+
+
+def _own_times(bootstrap: str) -> None:
+    """Records keep the times of the story: it is written in fewer seconds, or more, than it lasts."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    own = {"message.timestamp.type": "CreateTime"}
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, own) for topic in QUEUES])
+    admin.close()
 
 
 def _tables(story: Story, url: str, ends: Counter[TopicPartition], tell: Progress) -> None:

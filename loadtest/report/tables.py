@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from loadtest.report.sale import (
     STOCK,
     Story,
     name,
+    text_of,
 )
 from seckill.topics import PURCHASE_REQUESTS
 
@@ -48,8 +50,8 @@ def tables(story: Story) -> Iterator[tuple[str, tuple[str, ...], Iterator[tuple[
         orders[1],
         ("request_id", "stock_id", "sale_id", "user_id", "quantity", "state", "origin"),
         (
-            (name(REQUEST, n), STOCK, SALE, f"buyer-{n}", 1, "released" if story.cancels(n) else "sold", "[]")
-            for n in range(story.units)
+            (name(REQUEST, n), STOCK, SALE, f"buyer-{n}", 1, "released" if story.cancels(n) else "sold", origin)
+            for n, origin in origins(story)
         ),
     )
     yield "inventory_decided", (
@@ -83,14 +85,14 @@ def tables(story: Story) -> Iterator[tuple[str, tuple[str, ...], Iterator[tuple[
     )
     yield orders[2], (
         "id", "request_id", "user_id", "sale_id", "sku", "quantity", "amount", "state", "placed_at", "pay_before",
-        "cause",
+        "cause", "origin",
     ), (
         (
             name(ORDER, n), name(REQUEST, n), f"buyer-{n}", SALE, SKU, 1, PRICE,
             "CANCELLED" if story.cancels(n) else "PAID", _time(story.at_ms(n) + 10),
-            _time(story.at_ms(n) + 10 + LIFE_MS), name(DECISION, n),
+            _time(story.at_ms(n) + 10 + LIFE_MS), name(DECISION, n), origin,
         )
-        for n in range(story.units)
+        for n, origin in origins(story)
     )  # fmt: skip
     yield orders[3], ("order_id", "before", "after", "event_id", "at"), _transitions(story)
     yield (
@@ -111,20 +113,33 @@ def tables(story: Story) -> Iterator[tuple[str, tuple[str, ...], Iterator[tuple[
     yield "notifications_delivery", (
         "event_id", "channel", "user_id", "text", "state", "attempts", "due_at", "done_at", "last_fault",
     ), (
-        (name(kind, n), channel, f"buyer-{n}", event, "done", 1, _time(story.at_ms(n)), _time(story.at_ms(n)), "")
+        (
+            name(kind, n), channel, f"buyer-{n}", text_of(event, n), "done", 1, _time(story.at_ms(n)),
+            _time(story.at_ms(n)), "",
+        )
         for n in range(story.units)
         for kind, event in story.events(n)
         for channel in CHANNELS
     )  # fmt: skip
     yield "gateway_outcome", (
-        "request_id", "user_id", "sale_id", "state", "rank", "order_id", "may_buy_again", "updated_at",
+        "request_id", "user_id", "sale_id", "state", "rank", "order_id", "pay_before_ms", "may_buy_again",
+        "updated_at",
     ), (
         (
             name(REQUEST, each.number), f"buyer-{each.user}", SALE, story.state(each), 9,
-            name(ORDER, each.number) if each.decision == "RESERVED" else None, False, _time(story.began_ms),
+            name(ORDER, each.number) if each.decision == "RESERVED" else None,
+            story.at_ms(each.number) + 10 + LIFE_MS if each.decision == "RESERVED" else None,
+            each.decision == "RESERVED" and story.cancels(each.number), _time(story.began_ms),
         )
         for each in story.asked()
     )  # fmt: skip
+
+
+def origins(story: Story) -> Iterator[tuple[int, str]]:
+    """The number of each holder, and where his request stands."""
+    for each in story.asked():
+        if each.decision == "RESERVED":
+            yield each.number, json.dumps([PURCHASE_REQUESTS.name, each.partition, each.offset])
 
 
 def _ledger(story: Story) -> Iterator[tuple[Any, ...]]:

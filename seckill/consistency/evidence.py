@@ -11,6 +11,8 @@ from seckill.consistency.counted import Counted, CountedTo
 from seckill.consistency.identity import Id
 from seckill.consistency.rows import (
     Attempt,
+    Callback,
+    Called,
     DeadLetter,
     Decided,
     DecisionSaid,
@@ -37,6 +39,7 @@ from seckill.consistency.rows import (
     Stock,
     Transition,
     Unreadable,
+    Verb,
 )
 from seckill.topics import QUEUES
 
@@ -55,6 +58,7 @@ class Evidence:
 
     attempts: list[Attempt] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)
+    called: list[Called] = field(default_factory=list)
     logs: list[Log] = field(default_factory=list)
     requested: list[Requested] = field(default_factory=list)
     decisions_said: list[DecisionSaid] = field(default_factory=list)
@@ -76,11 +80,13 @@ class Evidence:
     decisions_read: list[ReadDecision] = field(default_factory=list)
     payments: list[Payment] = field(default_factory=list)
     orphans: list[Id] = field(default_factory=list)  # payments of nobody's, whose money is to go back
+    callbacks: list[Callback] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     offsets: list[GroupOffset] = field(default_factory=list)
     outbox: dict[str, int] = field(default_factory=dict)  # unpublished events by writer
     dead: list[DeadLetter] = field(default_factory=list)
+    verbs: list[Verb] = field(default_factory=list)  # of operators
     claimed_again: int = 0  # times a partition was taken over, and read again from where its row stood
 
     provider: list[ProviderLine] = field(default_factory=list)
@@ -140,3 +146,8 @@ class Evidence:
     def dead_requests(self) -> dict[Place, DeadLetter]:
         """Requests under examination: dead-lettered, not decided."""
         return {letter.place: letter for letter in self.dead if letter.group == "inventory" and letter.topic in QUEUES}
+
+    def was_examined(self, request: Id) -> bool:
+        """Was it a dead letter where it first stands? Then it was decided out of turn, if at all."""
+        said = self.first_requested.get(request)
+        return said is not None and said.place in self.dead_requests

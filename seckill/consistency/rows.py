@@ -6,6 +6,27 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from seckill.consistency.identity import Id
+from seckill.consistency.said import (
+    REQUESTS,
+    Attempt,
+    Called,
+    DecisionSaid,
+    Log,
+    OrderSaid,
+    Place,
+    ProviderLine,
+    Requested,
+    Sight,
+    SinkLine,
+    Unreadable,
+)
+
+__all__ = [
+    "CHANNELS", "REFUSALS", "REQUESTS", "RESERVED", "SOURCES", "TOLD", "Attempt", "Callback", "Called", "DeadLetter",
+    "Decided", "DecisionSaid", "Delivery", "Entry", "Gate", "GroupOffset", "Hold", "Log", "Order", "OrderSaid",
+    "Outcome", "Payment", "Place", "ProviderLine", "ReadDecision", "Redelivered", "Requested", "Sale", "Settled",
+    "Sight", "SinkLine", "Source", "Stock", "Transition", "Unreadable", "Verb",
+]  # fmt: skip
 
 SOURCES = {
     "C": "what the crowd was told",
@@ -25,7 +46,6 @@ RESERVED = "RESERVED"
 TOLD = frozenset({"OrderPlaced", "OrderPaid", "OrderExpired", "OrderCancelled", "OrderRefunded", "LatePaymentRefunded"})
 """Order events a buyer gets a message about."""
 CHANNELS = ("sms", "email", "push")
-REQUESTS = "purchase.requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,97 +59,6 @@ class Source:
     @property
     def is_whole(self) -> bool:
         return not self.faults and any(self.counts.values())
-
-
-# ── C: the crowd's log ───────────────────────────────────────────────────────────────────────────
-
-
-class Attempt(NamedTuple):
-    """`status` 0: no answer came."""
-
-    at_ms: int
-    took_ms: int
-    user_id: str
-    key: str
-    sale_id: int
-    quantity: int
-    status: int
-    request_id: Id | None
-    partition: int | None
-    offset: int | None
-    topic: str = REQUESTS
-
-
-class Sight(NamedTuple):
-    at_ms: int
-    took_ms: int
-    user_id: str
-    request_id: Id
-    status: int
-    state: str
-    may_buy_again: bool
-
-
-# ── K: topics ────────────────────────────────────────────────────────────────────────────────────
-
-
-class Place(NamedTuple):
-    partition: int
-    offset: int
-    topic: str = REQUESTS  # they stand in one of two
-
-
-class Requested(NamedTuple):
-    place: Place
-    timestamp_ms: int
-    request_id: Id
-    user_id: str
-    sale_id: int
-    sku: str
-    quantity: int
-    admitted_at_ms: int
-    deadline_ms: int
-
-    @property
-    def came(self) -> tuple[int, int]:
-        """Its turn: by the log's clock, and by offset where that does not tell."""
-        return self.timestamp_ms, self.place.offset
-
-
-class DecisionSaid(NamedTuple):
-    place: Place
-    timestamp_ms: int
-    event_id: Id
-    request_id: Id
-    user_id: str
-    decision: str  # or UnitsReleased
-    quantity: int
-
-
-class OrderSaid(NamedTuple):
-    place: Place
-    timestamp_ms: int
-    event_id: Id
-    event: str
-    order_id: Id
-    request_id: Id
-    user_id: str
-
-
-class Unreadable(NamedTuple):
-    topic: str
-    place: Place
-    reason: str
-
-
-class Log(NamedTuple):
-    """One partition of a topic, as it was read."""
-
-    topic: str
-    partition: int
-    start: int
-    cut: int
-    records: int
 
 
 # ── Postgres ─────────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +81,8 @@ class Stock(NamedTuple):
     sold: int
     version: int
     gate_epoch: int
+    unit_price: int | None = None
+    cap: int | None = None  # most units in one purchase
 
 
 class Entry(NamedTuple):
@@ -173,6 +104,7 @@ class Hold(NamedTuple):
     user_id: str
     quantity: int
     state: str
+    origin: Place | None = None
 
     @property
     def is_active(self) -> bool:
@@ -215,6 +147,9 @@ class Order(NamedTuple):
     state: str
     placed_at_ms: int
     pay_before_ms: int
+    sku: str = ""
+    cause: Id | None = None  # the decision it rests on
+    origin: Place | None = None
 
 
 class Transition(NamedTuple):
@@ -239,6 +174,7 @@ class Payment(NamedTuple):
     was_captured: bool
     was_refunded: bool
     opened_at_ms: int
+    late: bool = False  # captured when the order had ended
 
 
 class Delivery(NamedTuple):
@@ -248,6 +184,7 @@ class Delivery(NamedTuple):
     state: str
     attempts: int
     done_at_ms: int | None
+    text: str = ""
 
 
 class Outcome(NamedTuple):
@@ -255,6 +192,27 @@ class Outcome(NamedTuple):
     user_id: str
     state: str
     order_id: Id | None
+    sale_id: int | None = None
+    pay_before_ms: int | None = None
+    may_buy_again: bool | None = None
+
+
+class Verb(NamedTuple):
+    """What an operator did, from the audit trail."""
+
+    at_ms: int
+    verb: str  # "sale close", "letters replay", ...
+    target: str
+    arguments: dict[str, object]
+    result: str
+
+
+class Callback(NamedTuple):
+    """What the provider has called back about, once by its id."""
+
+    callback_id: str
+    payment_id: Id
+    kind: str  # captured, refunded
 
 
 class GroupOffset(NamedTuple):
@@ -271,25 +229,6 @@ class DeadLetter(NamedTuple):
     state: str
     reason: str
     died_at_ms: int
-
-
-# ── the outside world ────────────────────────────────────────────────────────────────────────────
-
-
-class ProviderLine(NamedTuple):
-    at_ms: int
-    what: str  # opened, captured, voided, refunded
-    payment_id: Id
-    amount: int
-
-
-class SinkLine(NamedTuple):
-    at_ms: int
-    what: str  # effect, again, refused
-    event_id: Id
-    channel: str
-    user_id: str
-    trace_id: str = ""  # of the W3C context it came with
 
 
 class Gate(NamedTuple):

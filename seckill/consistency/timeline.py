@@ -83,7 +83,7 @@ def _client(evidence: Evidence, cast: _Cast) -> list[Moment]:
             what = f"{attempt.user_id} asks for {attempt.quantity}, key {attempt.key} → {told} in {attempt.took_ms} ms"
             moments.append(Moment(attempt.at_ms, 0, "client", what))
     state = ""
-    for sight in sorted(evidence.sights):
+    for sight in sorted(evidence.sights, key=lambda sight: sight[:2]):
         if sight.request_id in cast.requests and sight.status == 200 and sight.state != state:
             state = sight.state
             moments.append(Moment(sight.at_ms + sight.took_ms, 9, "client", f"{sight.user_id} sees {state}"))

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from loadtest.buyers import PURCHASE_PICKS, fingerprint
 from loadtest.ledger import ClientLog, declare, now_ms
 from seckill.faults.case import Rush
 
@@ -108,24 +109,28 @@ class Buyer:
 
     def ask(self, key: str = "first", quantity: int = 1, via: str | None = None, ticket: str = "") -> Told:
         """One attempt to buy, as it was answered; with his own ticket, or with one that somebody has given him."""
-        self._tickets[key] = ticket or self._tickets.get(key) or self.fetch_ticket()
+        sent = self._tickets[key] = ticket or self._tickets.get(key) or self.fetch_ticket()
         began = now_ms()
         told = call(
             via or self._url, "POST", f"/sales/{self.sale}/purchases", {"quantity": quantity},
-            {**self._headers, "Idempotency-Key": key, "Purchase-Ticket": self._tickets[key]},
+            {**self._headers, "Idempotency-Key": key, "Purchase-Ticket": sent},
         )  # fmt: skip
         if told.status == 403:
             del self._tickets[key]  # too early, or its time was over
-        known = {name: told.body[name] for name in ("request_id", "topic", "partition", "offset") if name in told.body}
-        problem = told.body.get("type", "")
+        known = {name: told.body[name] for name in PURCHASE_PICKS if name in told.body}
         self._book.write(
             "purchase", began, user=self.name, key=key, sale=self.sale, quantity=quantity, status=told.status,
-            **known, **({"problem": problem} if problem else {}),
+            address=self._headers["X-Forwarded-For"], ticket=fingerprint(sent), **known, **_why(told),
         )  # fmt: skip
         return told
 
     def fetch_ticket(self) -> str:
-        return str(call(self._url, "POST", f"/sales/{self.sale}/ticket", {}, self._headers).body.get("ticket", ""))
+        began = now_ms()
+        told = call(self._url, "POST", f"/sales/{self.sale}/ticket", {}, self._headers)
+        ticket = str(told.body.get("ticket", ""))
+        given = {"ticket": fingerprint(ticket), "expires_at_ms": told.body["expires_at_ms"]} if ticket else {}
+        self._book.write("ticket", began, user=self.name, sale=self.sale, status=told.status, **given, **_why(told))
+        return ticket
 
     def buy(self, key: str = "first", quantity: int = 1, via: str | None = None) -> Told:
         """Again until it is accepted or refused for good."""
@@ -148,7 +153,7 @@ class Buyer:
     def act(self, order: str, verb: str) -> Told:
         began = now_ms()
         told = call(self._url, "POST", f"/orders/{order}/{verb}", {}, self._headers)
-        self._book.write(verb, began, user=self.name, order_id=order, status=told.status)
+        self._book.write(verb, began, user=self.name, order_id=order, status=told.status, **_why(told))
         return told
 
 
@@ -173,6 +178,11 @@ class Stragglers:
                 Buyer(self._url, f"{self._name}-{number}", self._sale, self._book, patience_s=1.0).ask()
             except KeyError:
                 continue  # nobody lets him in just now
+
+
+def _why(told: Told) -> dict[str, str]:
+    """The kind of a refusal, as the crowd's log has it."""
+    return {"problem": str(told.body["type"])} if told.body.get("type") else {}
 
 
 def call(url: str, method: str, path: str, body: object, headers: dict[str, str]) -> Told:

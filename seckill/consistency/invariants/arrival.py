@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id
+from seckill.consistency.invariants import clocks
 from seckill.consistency.rows import RESERVED, Attempt, Decided, Place, Requested
 from seckill.consistency.verdicts import Found, Subject
 
@@ -36,10 +37,10 @@ def one_users_order(evidence: Evidence, found: Found) -> None:
 
 
 def _sent_in_turn(attempts: Iterable[Attempt]) -> Iterator[tuple[Id, Id]]:
-    """Pairs of requests of a user, the second sent first of all after the answer to the first had come."""
+    """Pairs of requests of a user, in one sale or in two; the second was first sent after the answer to the first."""
     began: dict[Id, int] = {}
     answered: dict[Id, int] = {}
-    by_user: dict[tuple[str, int], dict[Id, None]] = defaultdict(dict)
+    by_user: dict[str, dict[Id, None]] = defaultdict(dict)
     keys: dict[tuple[str, int, str], int] = {}
     for attempt in attempts:
         key = (attempt.user_id, attempt.sale_id, attempt.key)
@@ -49,7 +50,7 @@ def _sent_in_turn(attempts: Iterable[Attempt]) -> Iterator[tuple[Id, Id]]:
             ended = attempt.at_ms + attempt.took_ms
             answered[attempt.request_id] = min(ended, answered.get(attempt.request_id, ended))
             began[attempt.request_id] = keys[attempt.user_id, attempt.sale_id, attempt.key]
-            by_user[attempt.user_id, attempt.sale_id][attempt.request_id] = None
+            by_user[attempt.user_id][attempt.request_id] = None
     for requests in by_user.values():
         if len(requests) > 1:
             for earlier in requests:
@@ -171,7 +172,9 @@ def _backs(evidence: Evidence) -> dict[tuple[int, str], list[int]]:
 
 
 def inside_the_window(evidence: Evidence, found: Found) -> None:
-    """I18. Nothing was admitted before its sale opened or after it closed, by the one clock."""
+    """I18. Nothing was admitted before its sale opened or after it closed, by the one clock; nor did the log, by its
+    own, take in a request before its sale opened, or so long after it closed that no admission explains it."""
+    sent = clocks.attempts_of(evidence)
     windows = {sale.id: sale for sale in evidence.sales}
     for said in evidence.requested:
         found.looked_at += 1
@@ -187,6 +190,15 @@ def inside_the_window(evidence: Evidence, found: Found) -> None:
                 f"{late_ms} ms after its end" if late_ms >= 0 else f"{sale.opens_at_ms - said.admitted_at_ms} ms early"
             )
             found.say_wrong(f"admitted to sale {sale.id} {when}", subject)
+        elif said.timestamp_ms < sale.opens_at_ms - clocks.SKEW_MS:
+            found.say_wrong(
+                f"in the log {sale.opens_at_ms - said.timestamp_ms} ms before sale {sale.id} opened", subject
+            )
+        elif said is evidence.first_requested[said.request_id] and not clocks.is_in_time(
+            evidence, found, sent, said, sale.closes_at_ms
+        ):
+            late_ms = said.timestamp_ms - sale.closes_at_ms
+            found.say_wrong(f"in the log {late_ms} ms after the end of sale {sale.id}, and not sent then", subject)
 
 
 def before_the_deadline(evidence: Evidence, found: Found) -> None:

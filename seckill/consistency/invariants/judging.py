@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from seckill.consistency.evidence import Evidence
-from seckill.consistency.invariants import arrival, money, orders, reading, requests, statistics, stock, telling, whole
+from seckill.consistency.invariants import (
+    arrival,
+    belonging,
+    clocks,
+    gateway_refusals,
+    messages,
+    money,
+    orders,
+    prices,
+    publishing,
+    reading,
+    refusals,
+    requests,
+    statistics,
+    stock,
+    telling,
+    whole,
+)
 from seckill.consistency.verdicts import Found, Invariant, Judged, Verdict
 
 INVARIANTS = (
@@ -31,6 +48,13 @@ INVARIANTS = (
     Invariant("I22", "statistics tie", ("S", "K", "O"), statistics.statistics_tie),
     Invariant("I23", "nothing hidden in a queue", ("K", "L", "O"), whole.nothing_hidden),
     Invariant("I24", "the evidence is whole and could have failed", (), whole.could_have_failed),
+    Invariant("I25", "every amount is the declared price", ("K", "L", "O", "P"), prices.prices_hold),
+    Invariant("I26", "what was done is what was published", ("K", "L", "O"), publishing.published_as_written),
+    Invariant("I27", "everything belongs to its buyer", ("K", "L", "O", "P"), belonging.belongs_to_its_buyer),
+    Invariant("I28", "inventory's refusals give the true reason", ("L", "O"), refusals.reasons_are_true),
+    Invariant("I29", "the gateway's refusals were true", ("C", "K", "L", "O"), gateway_refusals.gateway_told_the_truth),
+    Invariant("I30", "messages are right and in order", ("K", "O", "N"), messages.messages_are_right),
+    Invariant("I31", "the clocks agree about every request", ("K", "L", "O"), clocks.clocks_agree),
 )
 
 

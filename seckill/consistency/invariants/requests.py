@@ -29,6 +29,9 @@ def none_lost(evidence: Evidence, found: Found) -> None:
             found.say_missing(f"acknowledged at {where}, where nothing stands", subject)
         elif said.request_id != attempt.request_id or said.user_id != attempt.user_id:
             found.say_wrong(f"acknowledged at {where}, where request {said.request_id} stands", subject)
+        elif (said.sale_id, said.quantity) != (attempt.sale_id, attempt.quantity):
+            asked = f"{attempt.quantity} of sale {attempt.sale_id}"
+            found.say_wrong(f"asked for {asked}, and {where} has {said.quantity} of sale {said.sale_id}", subject)
 
 
 def no_phantom(evidence: Evidence, found: Found) -> None:

@@ -36,19 +36,24 @@ def truth(evidence: Evidence, request: Id) -> str:
 
 def told_the_truth(evidence: Evidence, found: Found) -> None:
     """I10. Everything a client saw of a request is what is true now or what came before it; what he saw last never goes
-    back; nobody saw another's; and what he would be shown now is the truth."""
+    back; nobody saw another's; an accepted request is never unknown to its owner, and is seen with its own order; and
+    what he would be shown now is the truth."""
     owners = {request: said.user_id for request, said in evidence.first_requested.items()}
     released = {hold.request_id for hold in evidence.holds if not hold.is_active}
     sights: dict[Id, list[Sight]] = defaultdict(list)
     for sight in evidence.sights:
         if sight.status == 200:
             sights[sight.request_id].append(sight)
+        elif 400 <= sight.status < 500 and sight.status != 429:
+            found.looked_at += 1
+            if sight.user_id == owners.get(sight.request_id, sight.user_id):
+                found.say_wrong(f"accepted, and its owner was told {sight.status}", Subject(sight.request_id))
     for request, seen in sights.items():
         found.looked_at += len(seen)
         now = truth(evidence, request)
         subject = Subject(request)
         before = ""
-        for sight in sorted(seen):
+        for sight in sorted(seen, key=lambda sight: sight[:2]):
             if sight.state not in LATER:
                 found.say_wrong(f"saw {sight.state!r}, which is no state", subject)
             elif sight.state != now and now not in LATER[sight.state]:
@@ -59,6 +64,9 @@ def told_the_truth(evidence: Evidence, found: Found) -> None:
                 found.say_wrong(f"{sight.user_id} saw what is {owners[request]}'s", subject)
             if sight.may_buy_again and request not in released:
                 found.say_wrong("was told to buy again, and the units are not back", subject)
+            order = evidence.order_of.get(request)
+            if sight.order_id is not None and (order is None or order.id != sight.order_id):
+                found.say_wrong(f"was shown order {sight.order_id}, which is not its own", subject)
             before = sight.state if sight.state in LATER else before
     for outcome in evidence.outcomes:
         now = truth(evidence, outcome.request_id)

@@ -173,7 +173,7 @@ def latencies(evidence: Evidence) -> list[Latency]:
     """From stage to stage, by the clocks of those who wrote it down."""
     logged = {request: said.timestamp_ms for request, said in evidence.first_requested.items()}
     ended: dict[Id, int] = {}
-    for sight in sorted(evidence.sights):
+    for sight in sorted(evidence.sights, key=lambda sight: sight[:2]):
         if sight.status == 200 and sight.state not in ("", "QUEUED"):
             ended.setdefault(sight.request_id, sight.at_ms + sight.took_ms)
     began = {attempt.request_id: attempt.at_ms for attempt in reversed(evidence.attempts) if attempt.status == 202}

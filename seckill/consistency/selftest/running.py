@@ -10,11 +10,11 @@ from rich.table import Table
 
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.invariants.judging import INVARIANTS, judge
-from seckill.consistency.selftest import books, queues, world
+from seckill.consistency.selftest import books, queues, refused, truths, world
 from seckill.consistency.selftest.spoiling import CORRUPTIONS, Corruption, NoMaterial
 from seckill.consistency.verdicts import EXIT_CODES, Verdict, overall
 
-__all__ = ["CORRUPTIONS", "books", "queues", "world"]  # the latter are imported to be registered
+__all__ = ["CORRUPTIONS", "books", "queues", "refused", "truths", "world"]  # the latter are imported to be registered
 
 
 class Trial(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 from seckill.consistency.evidence import Evidence
@@ -57,6 +57,19 @@ def without(rows: Sequence[Row], gone: Row) -> list[Row]:
 def instead(rows: Sequence[Row], old: Row, new: Row) -> list[Row]:
     at = rows.index(old)
     return [*rows[:at], new, *rows[at + 1 :]]
+
+
+def changed(rows: Sequence[Row], fits: Callable[[Row], bool], **fields: object) -> list[Row]:
+    """All that fit, with these fields."""
+    return [_replaced(row, fields) if fits(row) else row for row in rows]
+
+
+def _replaced(row: Any, fields: dict[str, object]) -> Any:
+    return row._replace(**fields)
+
+
+def kept(rows: list[Row], fits: Callable[[Row], bool]) -> list[Row]:
+    return [row for row in rows if not fits(row)]
 
 
 def stranger(number: int = 1) -> Id:

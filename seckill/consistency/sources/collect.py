@@ -134,8 +134,13 @@ def _read_crowd(
     if not manifest.is_there:
         faults["C"].append(f"no {manifest.folder.name}/manifest.json: nothing is declared")
     crowd = files.crowd([manifest.folder / name for name in manifest.logs])
-    fields |= {"attempts": crowd.attempts, "sights": crowd.sights, "crowd_sales": frozenset(crowd.sales)}
-    counts["C"] = {"attempts": len(crowd.attempts), "sights": crowd.looks}
+    fields |= {
+        "attempts": crowd.attempts,
+        "sights": crowd.sights,
+        "called": crowd.called,
+        "crowd_sales": frozenset(crowd.sales),
+    }
+    counts["C"] = {"attempts": len(crowd.attempts), "sights": crowd.looks, "called": len(crowd.called)}
     faults["C"] += crowd.faults
 
 

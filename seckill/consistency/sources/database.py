@@ -19,6 +19,16 @@ def _ms(column: str) -> str:
     return _MS.format(column)
 
 
+def _origin(column: str) -> str:
+    """Topic, partition and offset of a JSON list; each NULL where there is none."""
+    return f"{column}->>0, ({column}->>1)::int, ({column}->>2)::bigint"
+
+
+def _place(origin: tuple[Any, ...]) -> Place | None:
+    topic, partition, offset = origin
+    return None if topic is None else Place(partition, offset, intern(topic))
+
+
 _TOPIC = f"coalesce(log.topic, '{REQUESTS}')"
 _WITH_TOPIC = (
     " AS row LEFT JOIN (SELECT topic_id, min(topic) AS topic FROM streams_offset GROUP BY topic_id) AS log"
@@ -41,7 +51,8 @@ QUERIES = (
     Query(
         "stocks",
         "L",
-        "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch FROM inventory_stock",
+        "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch, unit_price, cap FROM "
+        "inventory_stock",
         rows.Stock,
     ),
     Query(
@@ -55,8 +66,9 @@ QUERIES = (
     Query(
         "holds",
         "L",
-        "SELECT request_id::text, stock_id, sale_id, user_id, quantity, state FROM inventory_hold",
-        rows.Hold,
+        "SELECT request_id::text, stock_id, sale_id, user_id, quantity, state, " + _origin("origin") + " "
+        "FROM inventory_hold",
+        lambda *row: rows.Hold._make((*row[:6], _place(row[6:]))),
         (0,),
     ),
     Query(
@@ -86,9 +98,9 @@ QUERIES = (
         "orders",
         "O",
         "SELECT id::text, request_id::text, user_id, sale_id, quantity, amount, state, "
-        f"{_ms('placed_at')}, {_ms('pay_before')} FROM orders_order",
-        rows.Order,
-        (0, 1),
+        f"{_ms('placed_at')}, {_ms('pay_before')}, sku, cause::text, {_origin('origin')} FROM orders_order",
+        lambda *row: rows.Order._make((*row[:11], _place(row[11:]))),
+        (0, 1, 10),
     ),
     Query(
         "transitions",
@@ -108,7 +120,7 @@ QUERIES = (
         "payments",
         "P",
         "SELECT id::text, order_id::text, amount, state, captured_at IS NOT NULL, refunded_at IS NOT NULL, "
-        f"{_ms('opened_at')} FROM orders_payment",
+        f"{_ms('opened_at')}, late FROM orders_payment",
         rows.Payment,
         (0, 1),
     ),
@@ -120,16 +132,24 @@ QUERIES = (
         (0,),
     ),
     Query(
+        "callbacks",
+        "P",
+        "SELECT callback_id, payment_id::text, kind FROM orders_callback",
+        rows.Callback,
+        (1,),
+    ),
+    Query(
         "deliveries",
         "N",
-        f"SELECT event_id::text, channel, user_id, state, attempts, {_ms('done_at')} FROM notifications_delivery",
+        f"SELECT event_id::text, channel, user_id, state, attempts, {_ms('done_at')}, text FROM notifications_delivery",
         rows.Delivery,
         (0,),
     ),
     Query(
         "outcomes",
         "O",
-        "SELECT request_id::text, user_id, state, order_id::text FROM gateway_outcome",
+        "SELECT request_id::text, user_id, state, order_id::text, sale_id, pay_before_ms, may_buy_again "
+        "FROM gateway_outcome",
         rows.Outcome,
         (0, 3),
     ),
@@ -138,6 +158,12 @@ QUERIES = (
         "O",
         "SELECT consumer_group, topic, partition, next_offset FROM streams_offset",
         rows.GroupOffset,
+    ),
+    Query(
+        "verbs",
+        "O",
+        f"SELECT {_ms('at')}, verb, target, arguments, result FROM audit_entry ORDER BY id",
+        rows.Verb,
     ),
     Query(
         "dead",

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import orjson
 
 from seckill.consistency.identity import Id, identity
-from seckill.consistency.rows import REQUESTS, Attempt, ProviderLine, Sight, SinkLine
+from seckill.consistency.rows import REQUESTS, Attempt, Called, ProviderLine, Sight, SinkLine
 
 BLOCK = 4 * 1024 * 1024
 
@@ -22,6 +23,7 @@ class Crowd:
 
     attempts: list[Attempt] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)
+    called: list[Called] = field(default_factory=list)
     looks: int = 0
     sales: set[int] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
@@ -71,7 +73,8 @@ def _note(said: dict[str, Any], found: Crowd, memory: _Memory) -> None:
                 Attempt(
                     said["at_ms"], said["took_ms"], said["user"], said["key"], said["sale"], said["quantity"],
                     said["status"], None if request is None else identity(request), said.get("partition"),
-                    said.get("offset"), said.get("topic", REQUESTS),
+                    said.get("offset"), said.get("topic", REQUESTS), _problem(said), said.get("ticket"),
+                    said.get("address", ""), said.get("stock_version"),
                 )
             )  # fmt: skip
         case "poll":
@@ -79,9 +82,27 @@ def _note(said: dict[str, Any], found: Crowd, memory: _Memory) -> None:
             memory.add(
                 Sight(
                     said["at_ms"], said["took_ms"], said["user"], identity(said["request_id"]), said["status"],
-                    said.get("state", ""), bool(said.get("may_buy_again", False)),
+                    said.get("state", ""), bool(said.get("may_buy_again", False)), _known(said.get("order_id")),
                 )
             )  # fmt: skip
+        case "ticket" | "pay" | "cancel" | "session" | "sale":
+            if said["what"] in ("session", "sale") and said["status"] in (200, 201):
+                return  # as many as there are buyers, and nothing follows from them
+            found.called.append(
+                Called(
+                    said["at_ms"], said["took_ms"], said["what"], said["user"], said.get("sale"),
+                    _known(said.get("order_id")), said["status"], _problem(said), said.get("ticket", ""),
+                    said.get("expires_at_ms"),
+                )
+            )  # fmt: skip
+
+
+def _known(name: str | None) -> Id | None:
+    return None if name is None else identity(name)
+
+
+def _problem(said: dict[str, Any]) -> str:
+    return intern(said.get("problem", "").removeprefix("/problems/"))
 
 
 class _Memory:
@@ -111,7 +132,15 @@ def provider(path: Path) -> tuple[list[ProviderLine], list[str]]:
     for said in lines:
         try:
             if said["what"] in ("opened", "captured", "voided", "refunded"):
-                found.append(ProviderLine(said["at_ms"], said["what"], identity(said["payment"]), int(said["amount"])))
+                found.append(
+                    ProviderLine(
+                        said["at_ms"],
+                        said["what"],
+                        identity(said["payment"]),
+                        int(said["amount"]),
+                        _known(said.get("order")),
+                    )
+                )
         except (ValueError, KeyError, TypeError) as error:
             faults.append(f"{path.name}: {error!r}")
     return found, faults
@@ -124,9 +153,15 @@ def sink(path: Path) -> tuple[list[SinkLine], list[str]]:
         try:
             if said["what"] in ("effect", "again", "refused"):
                 event, _, channel = said["key"].partition(":")
+                if said.get("channel", channel) != channel:
+                    raise ValueError(f"the key {said['key']} is not of channel {said['channel']}")
                 trace_id = said.get("traceparent", "")[3:35]
                 user = said.get("user", "")
-                found.append(SinkLine(said["at_ms"], said["what"], identity(event), channel, user, trace_id))
+                found.append(
+                    SinkLine(
+                        said["at_ms"], said["what"], identity(event), channel, user, trace_id, said.get("text", "")
+                    )
+                )
         except (ValueError, KeyError, TypeError) as error:
             faults.append(f"{path.name}: {error!r}")
     return found, faults

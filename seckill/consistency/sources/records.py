@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from sys import intern
 from typing import IO, Any, NamedTuple
 
 import orjson
@@ -22,7 +24,7 @@ from kafka import KafkaConsumer, TopicPartition
 from seckill.consistency.identity import identity
 from seckill.consistency.rows import DecisionSaid, Log, OrderSaid, Place, Requested, Unreadable
 from seckill.consistency.sources.topics import BOOTSTRAP_MS
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS, TOPICS
+from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, QUEUES, TOPICS
 
 PATIENCE_S = 20.0
 """So long without a record before the cut, and the source is not whole."""
@@ -81,18 +83,27 @@ class Reading:
 
 def _take(found: Read, topic: str, rows: list[Row]) -> None:
     match topic:
-        case PURCHASE_REQUESTS.name | PURCHASE_DIVERTED.name:
+        case _ if topic in QUEUES:
             found.requested.extend(Requested(Place(row[0], row[1], topic), *row[2:]) for row in rows)
         case INVENTORY_DECISIONS.name:
-            found.decisions_said.extend(DecisionSaid(Place(row[0], row[1], topic), *row[2:]) for row in rows)
+            found.decisions_said.extend(
+                DecisionSaid._make((Place(row[0], row[1], topic), *row[2:-3], _origin(row))) for row in rows
+            )
         case ORDER_EVENTS.name:
-            found.orders_said.extend(OrderSaid(Place(row[0], row[1], topic), *row[2:]) for row in rows)
+            found.orders_said.extend(
+                OrderSaid._make((Place(row[0], row[1], topic), *row[2:-3], _origin(row))) for row in rows
+            )
         case "unreadable":
             found.unreadable.extend(Unreadable(row[2], Place(row[0], row[1], row[2]), row[3]) for row in rows)
         case "logs":
             found.logs.extend(Log(*row) for row in rows)
         case "faults":
             found.faults.extend(str(row[0]) for row in rows)
+
+
+def _origin(row: Row) -> Place | None:
+    """The last three: partition, offset, topic."""
+    return None if row[-1] is None else Place(*row[-3:])
 
 
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
@@ -168,26 +179,44 @@ def _read_all(
 def _row(record: Any) -> Row:
     said = orjson.loads(record.value)
     body, kind, event_id = said["body"], said["type"], identity(said["event_id"])
-    user = body["user_id"]
+    user, request_id = body["user_id"], identity(body["request_id"])
     key = (record.key or b"").decode()
     if key != user:
         raise ValueError(f"the key {key!r} is not the user")
-    match record.topic:
-        case PURCHASE_REQUESTS.name | PURCHASE_DIVERTED.name:
-            return (
-                record.partition, record.offset, record.timestamp, identity(body["request_id"]), user, body["sale_id"],
-                body["sku"], body["quantity"], body["admitted_at_ms"], body["deadline_ms"],
-            )  # fmt: skip
-        case INVENTORY_DECISIONS.name:
-            decision = body["decision"] if kind == "PurchaseDecided" else kind
-            return (
-                record.partition, record.offset, record.timestamp, event_id, identity(body["request_id"]), user,
-                decision, body["quantity"],
-            )  # fmt: skip
+    at = (record.partition, record.offset, record.timestamp)
+    if record.topic in QUEUES:
+        if event_id != request_id:
+            raise ValueError("the event id is not the request id")
+        return (
+            *at, request_id, user, body["sale_id"], intern(body["sku"]), body["quantity"], body["admitted_at_ms"],
+            body["deadline_ms"],
+        )  # fmt: skip
+    cause, origin = said.get("cause"), said.get("origin") or (None, None, None)
+    follows = (None if cause is None else identity(cause), origin[1], origin[2], origin[0] and intern(origin[0]))
+    if record.topic == INVENTORY_DECISIONS.name:
+        is_decision = kind == "PurchaseDecided"
+        return (
+            *at, event_id, request_id, user, intern(body["decision"]) if is_decision else kind, body["quantity"],
+            body["sale_id"], intern(body["sku"]), _same(body["unit_price"]) if is_decision else None,
+            body["stock_version"], _same(body["decided_at_ms"]) if is_decision else None,
+            "" if is_decision else intern(body["reason"]), *follows,
+        )  # fmt: skip
     return (
-        record.partition, record.offset, record.timestamp, event_id, kind, identity(body["order_id"]),
-        identity(body["request_id"]), user,
+        *at, event_id, kind, identity(body["order_id"]), request_id, user, body["sale_id"], intern(body["sku"]),
+        body["quantity"], _same(body["amount"]), body["at_ms"], body["pay_before_ms"], _returned(body), *follows,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _same(number: int) -> int:
+    """One object for equal numbers: they are written, read and kept once."""
+    return number
+
+
+def _returned(body: Mapping[str, Any]) -> int:
+    """Version 1 says only whether the units come back."""
+    units = body.get("returned_units")
+    return int(units if units is not None else body["quantity"] if body.get("return_units") else 0)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,13 @@ class Run:
         """Sent, acknowledged, in the log."""
         request = name(user, key)
         place, at_ms = self._append(REQUESTS), self._tick()
-        self.evidence.attempts.append(rows.Attempt(at_ms, 5, user, key, SALE, 1, 202, request, *place))
+        ticket = name("ticket", user, key)[:12]
+        self.evidence.called.append(
+            rows.Called(at_ms - 5, 4, "ticket", user, SALE, None, 201, "", ticket, at_ms + 120_000)
+        )
+        self.evidence.attempts.append(
+            rows.Attempt(at_ms, 5, user, key, SALE, 1, 202, request, *place, "", ticket, f"10.0.0.{len(user)}")
+        )
         self.evidence.requested.append(rows.Requested(place, at_ms, request, user, SALE, SKU, 1, at_ms, at_ms + 60_000))
         return request
 
@@ -64,7 +70,7 @@ class Run:
         at_ms = self._tick()
         if decision == "RESERVED":
             self._post("reserve", "available", "reserved", request, request)
-            self.evidence.holds.append(rows.Hold(request, STOCK, SALE, said.user_id, 1, "reserved"))
+            self.evidence.holds.append(rows.Hold(request, STOCK, SALE, said.user_id, 1, "reserved", said.place))
         self.evidence.decided.append(
             rows.Decided(
                 request, said.user_id, SALE, SKU, 1, decision, self.version, at_ms, said.admitted_at_ms,
@@ -72,7 +78,7 @@ class Run:
             )
         )  # fmt: skip
         event = name("decided", request)
-        self._say_decision(event, request, said.user_id, decision)
+        self._say_decision(event, request, said.user_id, decision, at_ms)
         self.evidence.decisions_read.append(rows.ReadDecision(event, request, decision))
         if decision == "RESERVED" and is_ordered:
             self._place(request, said.user_id)
@@ -91,7 +97,9 @@ class Run:
         payment = name("payment", request)
         self.evidence.payments.append(rows.Payment(payment, order.id, PRICE, "captured", True, False, self._tick()))
         for what in ("opened", "captured"):
-            self.evidence.provider.append(rows.ProviderLine(self._tick(), what, payment, PRICE))
+            self.evidence.provider.append(rows.ProviderLine(self._tick(), what, payment, PRICE, order.id))
+        self.evidence.callbacks.append(rows.Callback(f"cb-{payment}-captured", payment, "captured"))
+        self.evidence.called.append(rows.Called(self.now_ms, 5, "pay", order.user_id, None, order.id, 202))
         event = self._move(request, "PAID", "OrderPaid")
         self._post("sell", "reserved", "sold", event, request)
         self._end_hold(request, "sold")
@@ -104,8 +112,9 @@ class Run:
         self._post("release", "reserved", "available", event, request)
         self._end_hold(request, "released")
         self._settle(event, "OrderCancelled", request)
-        self._say_decision(name("released", request), request, order.user_id, "UnitsReleased")
-        self._show(request, order.user_id, "CANCELLED")
+        self.evidence.called.append(rows.Called(self.now_ms, 5, "cancel", order.user_id, None, order.id, 202))
+        self._say_release(event, request, order.user_id, "cancelled")
+        self._show(request, order.user_id, "CANCELLED", may_buy_again=True)
 
     def is_given_up(self, request: Id) -> None:
         """Orders could not work on its decision, and the dead letter was discarded."""
@@ -115,24 +124,33 @@ class Run:
         )
         self.evidence.dead.append(letter)
         at_ms = self._tick()
-        made = rows.Order(name("order", request), request, said.user_id, SALE, 1, PRICE, "NOT_PLACED", at_ms, at_ms)
+        made = rows.Order(
+            name("order", request), request, said.user_id, SALE, 1, 0, "NOT_PLACED", at_ms, at_ms, SKU, said.event_id,
+            self.evidence.decision_of[request].place,
+        )  # fmt: skip
         self.evidence.orders.append(made)
         event = self._announce(made, "", "NOT_PLACED", "OrderNotPlaced")
         self._post("release", "reserved", "available", event, request)
         self._end_hold(request, "released")
         self._settle(event, "OrderNotPlaced", request)
-        self._say_decision(name("released", request), request, said.user_id, "UnitsReleased")
-        self._show(request, said.user_id, "NOT_PLACED")
+        self._say_release(event, request, said.user_id, "not placed")
+        self._show(request, said.user_id, "NOT_PLACED", may_buy_again=True)
 
     def sees(self, request: Id, state: str) -> None:
         user = next(said.user_id for said in self.evidence.requested if said.request_id == request)
-        self.evidence.sights.append(rows.Sight(self._tick(), 1, user, request, 200, state, False))
+        order = self.evidence.order_of.get(request)
+        self.evidence.sights.append(
+            rows.Sight(self._tick(), 1, user, request, 200, state, False, None if order is None else order.id)
+        )
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────────
 
     def _place(self, request: Id, user: str) -> None:
         order, at_ms = name("order", request), self._tick()
-        made = rows.Order(order, request, user, SALE, 1, PRICE, "PENDING_PAYMENT", at_ms, TAKEN_MS + 60_000)
+        made = rows.Order(
+            order, request, user, SALE, 1, PRICE, "PENDING_PAYMENT", at_ms, TAKEN_MS + 60_000, SKU,
+            name("decided", request), self._place_of(request),
+        )  # fmt: skip
         self.evidence.orders.append(made)
         self.evidence.__dict__.pop("order_of", None)
         self._announce(made, "", "PENDING_PAYMENT", "OrderPlaced")
@@ -148,19 +166,37 @@ class Run:
 
     def _announce(self, order: rows.Order, before: str, after: str, event: str) -> Id:
         event_id = name(after, order.request_id)
-        self.evidence.transitions.append(rows.Transition(order.id, before, after, event_id, self._tick()))
+        at_ms = self._tick()
+        self.evidence.transitions.append(rows.Transition(order.id, before, after, event_id, at_ms))
         self.evidence.orders_said.append(
             rows.OrderSaid(
-                self._append(ORDERS), self._tick(), event_id, event, order.id, order.request_id, order.user_id
+                self._append(ORDERS), self._tick(), event_id, event, order.id, order.request_id, order.user_id, SALE,
+                SKU, 1, order.amount, at_ms, order.pay_before_ms, 0, order.cause, order.origin,
             )
-        )
+        )  # fmt: skip
+        text = f"{event} {order.id[:8]}"
         for channel in CHANNELS if event in TOLD else ():
-            self.evidence.deliveries.append(rows.Delivery(event_id, channel, order.user_id, "done", 1, self._tick()))
-            self.evidence.sink.append(rows.SinkLine(self._tick(), "effect", event_id, channel, order.user_id))
+            self.evidence.deliveries.append(
+                rows.Delivery(event_id, channel, order.user_id, "done", 1, self._tick(), text)
+            )
+            self.evidence.sink.append(rows.SinkLine(self._tick(), "effect", event_id, channel, order.user_id, "", text))
         return event_id
 
-    def _say_decision(self, event: Id, request: Id, user: str, decision: str) -> None:
-        said = rows.DecisionSaid(self._append(DECISIONS), self._tick(), event, request, user, decision, 1)
+    def _place_of(self, request: Id) -> Place:
+        return next(said.place for said in self.evidence.requested if said.request_id == request)
+
+    def _say_decision(self, event: Id, request: Id, user: str, decision: str, at_ms: int) -> None:
+        said = rows.DecisionSaid(
+            self._append(DECISIONS), self._tick(), event, request, user, decision, 1, SALE, SKU, PRICE, self.version,
+            at_ms, "", request, self._place_of(request),
+        )  # fmt: skip
+        self.evidence.decisions_said.append(said)
+
+    def _say_release(self, cause: Id, request: Id, user: str, reason: str) -> None:
+        said = rows.DecisionSaid(
+            self._append(DECISIONS), self._tick(), name("released", request), request, user, "UnitsReleased", 1, SALE,
+            SKU, None, self.version, None, reason, cause, self._place_of(request),
+        )  # fmt: skip
         self.evidence.decisions_said.append(said)
 
     def _post(self, kind: str, debit: str, credit: str, cause: Id, request: Id) -> None:
@@ -177,17 +213,30 @@ class Run:
         held = next(hold for hold in self.evidence.holds if hold.request_id == request)
         self.evidence.holds[self.evidence.holds.index(held)] = held._replace(state=state)
 
-    def _show(self, request: Id, user: str, state: str) -> None:
+    def _show(self, request: Id, user: str, state: str, *, may_buy_again: bool = False) -> None:
+        order = self.evidence.order_of.get(request)
+        self.evidence.__dict__.pop("order_of", None)
         others = [outcome for outcome in self.evidence.outcomes if outcome.request_id != request]
-        self.evidence.outcomes[:] = [*others, rows.Outcome(request, user, state, None)]
+        outcome = rows.Outcome(
+            request, user, state, order and order.id, SALE, order and order.pay_before_ms, may_buy_again
+        )
+        self.evidence.outcomes[:] = [*others, outcome]
 
     def end(self) -> Evidence:
         """The books are closed: rows as they stand, logs as they end, everybody has read everything."""
         found = self.evidence
         found.sales.append(rows.Sale(SALE, "open", OPENS_MS, CLOSES_MS))
         found.stocks.append(
-            rows.Stock(STOCK, SALE, SKU, UNITS, self.available, self.reserved, self.sold, self.version, 1)
+            rows.Stock(STOCK, SALE, SKU, UNITS, self.available, self.reserved, self.sold, self.version, 1, PRICE, 1)
         )
+        created: dict[str, object] = {
+            "units": UNITS,
+            "unit_price": PRICE,
+            "cap": 1,
+            "opens_at_ms": OPENS_MS,
+            "closes_at_ms": CLOSES_MS,
+        }
+        found.verbs.append(rows.Verb(OPENS_MS, "sale create", f"Gong {SKU}", created, "done"))
         granted = {hold.request_id: hold.quantity for hold in found.holds if hold.is_active}
         found.gates.append(rows.Gate(STOCK, self.available, granted))
         for topic, end in self.ends.items():

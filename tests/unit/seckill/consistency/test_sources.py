@@ -125,7 +125,7 @@ def test_the_outside_worlds_logs_are_read_as_it_writes_them(tmp_path: Path) -> N
     lines, faults = files.provider(tmp_path / "provider.jsonl")
     assert [(line.what, line.payment_id, line.amount) for line in lines] == [("captured", str(payment), 100)]
     told, more = files.sink(tmp_path / "sinks.jsonl")
-    assert [tuple(line)[1:] for line in told] == [("effect", str(event), "sms", "anna", 32 * "a")]
+    assert [tuple(line)[1:] for line in told] == [("effect", str(event), "sms", "anna", 32 * "a", "x")]
     assert faults == more == []
 
 

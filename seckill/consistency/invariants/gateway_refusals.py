@@ -1,0 +1,236 @@
+"""Gateway refusals: what a buyer was told instead of "accepted" was true of the sale at that moment."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
+from seckill.consistency.invariants.clocks import SKEW_MS
+from seckill.consistency.invariants.outages import is_outage, outages
+from seckill.consistency.invariants.refusals import UNITS_MAX
+from seckill.consistency.invariants.sale_history import SaleHistory
+from seckill.consistency.rows import Attempt, Called
+from seckill.consistency.verdicts import Found, Subject
+
+STALE_MS = 10_000
+"""A gateway that cannot read the sale serves what it knew for so long."""
+USER_RATE, USER_BURST, ADDRESS_RATE, ADDRESS_BURST = 5, 20, 200, 1000
+"""The token buckets of the gateway: purchases a second, and at once."""
+MOVING = ("slots", "topics", "backlog", "partitions")
+"""Verbs under which a user's place in the queue may be moved."""
+
+Call = Attempt | Called
+
+
+def gateway_told_the_truth(evidence: Evidence, found: Found) -> None:
+    """I29. Sold out, closed, paused, not open yet, unknown, too often, ticket or key used before, queue too long: each
+    refusal of the gateway names its reason, and that reason held when it was given; nobody is turned away for long
+    without a fault that explains it."""
+    sale = SaleHistory(evidence)
+    counts: Counter[str] = Counter()
+    calls: list[Call] = [*evidence.attempts, *evidence.called]
+    for call in calls:
+        found.looked_at += 1
+        if call.status in (200, 201, 202):
+            continue
+        kind = call.problem or f"status {call.status}"
+        counts[kind if call.status else "no answer"] += 1
+        if is_outage(call) and call.problem not in JUDGES:
+            continue
+        judge = JUDGES.get(call.problem)
+        if judge is None:
+            why = (
+                f"for the reason {call.problem!r}, which the report does not know"
+                if call.problem
+                else "without a reason"
+            )
+        else:
+            why = judge(sale, call)
+        if why:
+            found.say_wrong(f"{_what(call)} was refused with {call.status} {call.problem}: {why}", _of(call))
+    for outage in outages(evidence):
+        found.say_wrong(str(outage))
+    _orders(evidence, found)
+    for kind, count in counts.most_common():
+        found.facts[kind] = count
+
+
+Judge = Callable[[SaleHistory, Call], str]
+"""Why a refusal was not true; empty: it was."""
+
+
+def _sold_out(sale: SaleHistory, call: Call) -> str:
+    levels = sale.levels.get(call.sale_id or 0, [])
+    version = call.stock_version if isinstance(call, Attempt) else None
+    if version is not None:
+        known = next((level for level in levels if level.version == version), None)
+        if known is None:
+            return f"at stock version {version}, which never was"
+        levels = [known]
+    near = [
+        level
+        for level in levels
+        if level.from_ms <= _end(call) + SKEW_MS and level.until_ms >= call.at_ms - STALE_MS - SKEW_MS
+    ]
+    return "" if any(level.is_sold_out for level in near) else "units were free or held at that time"
+
+
+def _closed(sale: SaleHistory, call: Call) -> str:
+    known = sale.sales.get(call.sale_id or 0)
+    if known is None or _end(call) + SKEW_MS >= known.closes_at_ms:
+        return ""
+    if known.state == "closed" and sale.closed.get(known.id, 0) <= _end(call) + SKEW_MS:
+        return ""
+    return "it was not over, and nobody had closed it"
+
+
+def _not_open(sale: SaleHistory, call: Call) -> str:
+    known = sale.sales.get(call.sale_id or 0)
+    return "" if known is None or call.at_ms - SKEW_MS < known.opens_at_ms else "it had opened"
+
+
+def _paused(sale: SaleHistory, call: Call) -> str:
+    spans = sale.paused.get(call.sale_id or 0, [])
+    was_paused = any(
+        began <= _end(call) + SKEW_MS and call.at_ms - STALE_MS - SKEW_MS <= ended for began, ended in spans
+    )
+    return "" if was_paused else "nobody had paused it"
+
+
+def _no_sale(sale: SaleHistory, call: Call) -> str:
+    made = sale.levels.get(call.sale_id or 0)
+    return "" if not made or call.at_ms < made[0].from_ms + SKEW_MS else "there was such a sale"
+
+
+def _key_reused(sale: SaleHistory, call: Call) -> str:
+    assert isinstance(call, Attempt)
+    asked = sale.keys[call.user_id, call.sale_id, call.key]
+    return "" if len(asked) > 1 else "the key was never used for anything else"
+
+
+def _ticket_missing(sale: SaleHistory, call: Call) -> str:
+    return "one was sent" if isinstance(call, Attempt) and call.ticket else ""
+
+
+def _ticket_invalid(sale: SaleHistory, call: Call) -> str:
+    given = sale.tickets.get(call.ticket or "")
+    is_own = given is not None and (given.user_id, given.sale_id) == (call.user_id, call.sale_id)
+    return "it was given to this user for this sale" if is_own else ""
+
+
+def _ticket_expired(sale: SaleHistory, call: Call) -> str:
+    given = sale.tickets.get(call.ticket or "")
+    if given is None or given.expires_at_ms is None or given.expires_at_ms <= _end(call) + SKEW_MS:
+        return ""
+    return f"it was good for {given.expires_at_ms - _end(call)} ms more"
+
+
+def _ticket_spent(sale: SaleHistory, call: Call) -> str:
+    assert isinstance(call, Attempt)
+    users = sale.ticket_users.get(call.ticket or "", set()) - {(call.user_id, call.key)}
+    return "it was sent with no other key" if call.ticket and not users else ""
+
+
+def _too_many(sale: SaleHistory, call: Call) -> str:
+    assert isinstance(call, Attempt)
+    is_empty = (
+        _is_empty(sale.by_user[call.user_id], call, USER_RATE, USER_BURST)
+        or _is_empty(sale.by_address[call.address], call, ADDRESS_RATE, ADDRESS_BURST)
+        or _is_empty(sale.everybody, call, ADDRESS_RATE, ADDRESS_BURST)  # forwarded addresses may not be trusted
+    )
+    return "" if is_empty else "neither its user nor its address had sent that many"
+
+
+def _is_empty(attempts: list[Attempt], call: Attempt, rate: int, burst: int) -> bool:
+    """Could the bucket have been empty? Whatever was sent by then may have taken a token, as late as it may."""
+    newest = bisect_right(attempts, _end(call), key=lambda attempt: attempt.at_ms)
+    for count, number in enumerate(range(newest - 1, -1, -1), 1):
+        apart_ms = max(0, call.at_ms - _end(attempts[number]))
+        if count > burst - 1 + rate * apart_ms / 1000:
+            return True
+    return False
+
+
+def _too_long(sale: SaleHistory, call: Call) -> str:
+    entered, decided = sale.queue
+    waiting = bisect_right(entered, _end(call) + SKEW_MS)
+    is_busy = waiting and decided[waiting - 1] >= call.at_ms - STALE_MS - SKEW_MS
+    return "" if is_busy else "nothing was in the queue"
+
+
+def _moving(sale: SaleHistory, call: Call) -> str:
+    return "" if any(verb.verb.startswith(MOVING) for verb in sale.evidence.verbs) else "nothing was moved"
+
+
+def _bad_quantity(sale: SaleHistory, call: Call) -> str:
+    return "it is a quantity" if isinstance(call, Attempt) and 0 < call.quantity <= UNITS_MAX else ""
+
+
+def _never(sale: SaleHistory, call: Call) -> str:
+    return "the crowd gives no cause for that"
+
+
+def _no_order(sale: SaleHistory, call: Call) -> str:
+    order = sale.evidence.order_by_id.get(call.order_id) if isinstance(call, Called) and call.order_id else None
+    return "the order is the buyer's own" if order is not None and order.user_id == call.user_id else ""
+
+
+def _not_pending(sale: SaleHistory, call: Call) -> str:
+    if not isinstance(call, Called) or call.order_id is None or call.order_id not in sale.evidence.order_by_id:
+        return ""
+    left_ms = [each.at_ms for each in sale.evidence.transitions if each.order_id == call.order_id and each.before]
+    if call.what == "pay":
+        left_ms.append(sale.evidence.order_by_id[call.order_id].pay_before_ms)
+    return "" if any(at_ms <= _end(call) + SKEW_MS for at_ms in left_ms) else "the order waited for payment"
+
+
+JUDGES: Mapping[str, Judge] = {
+    "sold-out": _sold_out,
+    "sale-closed": _closed,
+    "not-open-yet": _not_open,
+    "sale-paused": _paused,
+    "no-such-sale": _no_sale,
+    "key-reused": _key_reused,
+    "ticket-missing": _ticket_missing,
+    "ticket-invalid": _ticket_invalid,
+    "ticket-expired": _ticket_expired,
+    "ticket-spent": _ticket_spent,
+    "too-many-requests": _too_many,
+    "queue-too-long": _too_long,
+    "queue-moving": _moving,
+    "bad-quantity": _bad_quantity,
+    "bad-idempotency-key": _never,
+    "not-signed-in": _never,
+    "no-such-order": _no_order,
+    "nothing-to-pay": _not_pending,
+    "not-cancellable": _not_pending,
+}
+
+
+def _orders(evidence: Evidence, found: Found) -> None:
+    """What was promised about an order was done."""
+    paying = {payment.order_id for payment in evidence.payments}
+    cancelled = {change.order_id for change in evidence.transitions if change.after == "CANCELLED"}
+    done: Mapping[str, set[Id]] = {"pay": paying, "cancel": cancelled}
+    for call in evidence.called:
+        if (
+            call.status == 202
+            and call.order_id is not None
+            and call.order_id not in done.get(call.what, {call.order_id})
+        ):
+            found.say_missing(f"{call.what} was accepted, and nothing came of it", _of(call))
+
+
+def _end(call: Call) -> int:
+    return call.at_ms + call.took_ms
+
+
+def _what(call: Call) -> str:
+    return "a purchase" if isinstance(call, Attempt) else f"a call ({call.what})"
+
+
+def _of(call: Call) -> Subject:
+    return Subject(None, call.order_id if isinstance(call, Called) else None, call.user_id)

@@ -1,0 +1,116 @@
+"""What each sale was like at a time: from tables, the audit trail and the crowd's log, for those who judge refusals."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from seckill.consistency.evidence import Evidence
+from seckill.consistency.invariants.refusals import closed_at
+from seckill.consistency.invariants.stock import AVAILABLE, HELD
+from seckill.consistency.rows import Attempt, Called
+
+
+class Level(NamedTuple):
+    """Of a sale, after a ledger entry, until the next one."""
+
+    from_ms: int
+    until_ms: int
+    version: int
+    is_sold_out: bool
+
+
+class SaleHistory:
+    """What each sale was like at a time, from tables alone."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.sales = {sale.id: sale for sale in evidence.sales}
+        self.closed = closed_at(evidence)
+
+    @cached_property
+    def levels(self) -> dict[int, list[Level]]:
+        found: dict[int, list[Level]] = {}
+        for stock in self.evidence.stocks:
+            entries = self.evidence.entries.get(stock.id, [])
+            ends = [entry.at_ms for entry in entries[1:]] + [self.evidence.taken_at_ms]
+            balance: Counter[str] = Counter()
+            levels = found.setdefault(stock.sale_id, [])
+            for entry, until_ms in zip(entries, ends, strict=True):
+                balance[entry.debit] -= entry.units
+                balance[entry.credit] += entry.units
+                is_sold_out = balance[AVAILABLE] <= 0 and balance[HELD] <= 0
+                levels.append(Level(entry.at_ms, until_ms, entry.version, is_sold_out))
+        return found
+
+    @cached_property
+    def paused(self) -> dict[int, list[tuple[int, int]]]:
+        """From when to when each sale was paused."""
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        began: dict[str, int] = {}
+        for verb in self.evidence.verbs:
+            number = verb.target.removeprefix("sale ")
+            if verb.result != "done" or not number.isdecimal():
+                continue
+            if verb.verb == "sale pause":
+                began.setdefault(number, verb.at_ms)
+            elif verb.verb in ("sale open", "sale close") and number in began:
+                found[int(number)].append((began.pop(number), verb.at_ms))
+        for number, at_ms in began.items():
+            found[int(number)].append((at_ms, self.evidence.taken_at_ms))
+        return found
+
+    @cached_property
+    def keys(self) -> dict[tuple[str, int, str], set[int]]:
+        """The quantities that were asked for under each key."""
+        found: dict[tuple[str, int, str], set[int]] = defaultdict(set)
+        for attempt in self.evidence.attempts:
+            found[attempt.user_id, attempt.sale_id, attempt.key].add(attempt.quantity)
+        return found
+
+    @cached_property
+    def tickets(self) -> dict[str, Called]:
+        return {call.ticket: call for call in self.evidence.called if call.what == "ticket" and call.ticket}
+
+    @cached_property
+    def ticket_users(self) -> dict[str, set[tuple[str, str]]]:
+        """The users and keys that sent each ticket."""
+        found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for attempt in self.evidence.attempts:
+            if attempt.ticket:
+                found[attempt.ticket].add((attempt.user_id, attempt.key))
+        return found
+
+    @cached_property
+    def by_user(self) -> dict[str, list[Attempt]]:
+        return _in_order(self.evidence.attempts, lambda attempt: attempt.user_id)
+
+    @cached_property
+    def by_address(self) -> dict[str, list[Attempt]]:
+        return _in_order(self.evidence.attempts, lambda attempt: attempt.address)
+
+    @cached_property
+    def everybody(self) -> list[Attempt]:
+        return sorted(self.evidence.attempts, key=lambda attempt: attempt.at_ms)
+
+    @cached_property
+    def queue(self) -> tuple[list[int], list[int]]:
+        """When requests entered the log, and the latest decision on any that had entered by then."""
+        pairs = sorted(
+            (said.timestamp_ms, row.decided_at_ms)
+            for row in self.evidence.decided
+            if (said := self.evidence.requested_at.get(row.place)) is not None
+        )
+        return [entered for entered, _ in pairs], list(accumulate((decided for _, decided in pairs), max))
+
+
+def _in_order(attempts: list[Attempt], name: Callable[[Attempt], str]) -> dict[str, list[Attempt]]:
+    found: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        found[name(attempt)].append(attempt)
+    for each in found.values():
+        each.sort(key=lambda attempt: attempt.at_ms)
+    return found
