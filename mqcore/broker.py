@@ -44,6 +44,7 @@ from mqcore.identity import BrokerId, LeaderEpoch, TopicPartition
 from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
 from mqcore.metrics import Metrics
 from mqcore.partitions.cleaner import Cleaner
+from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
@@ -99,7 +100,7 @@ class Broker:
         self.observer.listen(self._learn)
         buffer_bytes = self.config.log_cleaner_dedupe_buffer_size
         cleaner = Cleaner(self._disk, self.partitions, self._clock, buffer_bytes=buffer_bytes)
-        self._tasks = housekeeping.start(self.config, self.partitions, cleaner, self._clock)
+        self._tasks = housekeeping.start(self.config, self.partitions, cleaner, self._clock, self._host)
         gauges.declare(self.metrics, self.partitions, self.groups, self._disk)
         await self.doors.open()
         log.info(
@@ -174,7 +175,11 @@ class Broker:
         self._take_broker_defaults()
         for topic in list(image.topics.values()):
             for partition in topic.partitions:
-                self._host(TopicPartition(topic.name, partition.index), topic.id, partition.leader_epoch)
+                name = TopicPartition(topic.name, partition.index)
+                try:
+                    self._host(name, topic.id)
+                except Exception:  # the other partitions have to be served
+                    log.exception("a partition could not be taken over", extra={"partition": str(name)})
         self.partitions.put_strays_aside()
 
     # ── what metadata say ────────────────────────────────────────────────────────────────────────
@@ -184,7 +189,7 @@ class Broker:
         match fact:
             case PartitionCreated():
                 name = TopicPartition(image.topics_by_id[fact.topic_id].name, fact.index)
-                self._host(name, fact.topic_id, fact.leader_epoch)
+                self._host(name, fact.topic_id)
             case TopicRemoved():
                 self._unhost(fact.topic_id)
             case LeaderChanged():
@@ -199,8 +204,9 @@ class Broker:
             case _:
                 pass
 
-    def _host(self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch) -> None:
-        settings = self._settings.of(self.observer.image.topics[name.topic].configs)
+    def _host(self, name: TopicPartition, topic_id: UUID) -> None:
+        topic = self.observer.image.topics_by_id[topic_id]
+        settings, leader_epoch = self._settings.of(topic.configs), topic.partitions[name.partition].leader_epoch
         partition = self.partitions.open(name, topic_id, leader_epoch, settings)
         if name.topic == OFFSETS:
             if partition is None:
@@ -209,11 +215,11 @@ class Broker:
                 self.groups.lead(name.partition, partition)
 
     def _unhost(self, topic_id: UUID) -> None:
-        gone = [partition for partition in self.partitions if partition.topic_id == topic_id]
-        for partition in gone:
-            if partition.topic == OFFSETS:
-                self.groups.resign(partition.index)
-            self.partitions.remove(partition.name)
+        gone = self.partitions.names_of(topic_id)
+        for name in gone:
+            if name.topic == OFFSETS:
+                self.groups.resign(name.partition)
+            self.partitions.remove(name)
         if gone:
             self.groups.topic_deleted(gone[0].topic)
 
@@ -226,7 +232,8 @@ class Broker:
         for partition in self.partitions:
             topic = self.observer.image.topics.get(partition.topic)
             if topic is not None and concerned(partition):
-                partition.reconfigure(self._settings.config_of(topic.configs))
+                with contain_fault("a change of settings", partition):
+                    partition.reconfigure(self._settings.config_of(topic.configs))
 
     def _ensure_offsets_topic(self, then: Callable[[ErrorCode], None]) -> None:
         if OFFSETS in self.observer.image.topics:

@@ -79,6 +79,7 @@ class GroupCoordinator:
 
     def lead(self, index: int, partition: Partition) -> None:
         """Take over the groups of a partition: they are loaded from its log first, a piece at a time."""
+        self._offline.discard(index)
         if index in self._led:
             self.resign(index)
         self._led[index] = led = LedPartition(

@@ -1,37 +1,46 @@
 """Shell: all partitions this broker has a copy of, their folders, and the housekeeping of their logs.
 
-Data folder, as Kafka lays it out:  <topic>-<partition>/…  <topic>-<partition>.<id>-delete/ (on its way out)
+Data folder, as Kafka lays it out:  <topic>-<partition>/…  (`folders`)
 recovery-point-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-checkpoint  .kafka_cleanshutdown
+
+Own rule: a fault of one partition never keeps the others from being opened, served or looked after (`faults`).
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.clock import Clock
 from mqcore.disk.port import Disk
-from mqcore.identity import LeaderEpoch, Millis, TopicPartition, kafka_uuid, parse_kafka_uuid
-from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
+from mqcore.identity import LeaderEpoch, Millis, TopicPartition
+from mqcore.log.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, Offsets
 from mqcore.log.config import LogConfig
+from mqcore.log.errors import PASSING
 from mqcore.log.log import CorruptLog, Log, LogFailed
 from mqcore.log.recovery import Recovery
+from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.folders import PartitionFolders
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
+from mqcore.partitions.stored_offsets import StoredOffsets
 
 log = logging.getLogger(__name__)
 
-DELETED = "-delete"
-LONGEST_NAME = 200
 CLOSING_THREADS = 16
-STRAY = "-stray"
-METADATA_FILE = "partition.metadata"
-PARTITION_FOLDER = re.compile(r"[a-zA-Z0-9._-]+-[0-9]+")
+
+
+class Unopened(NamedTuple):
+    """A partition whose log could not be opened."""
+
+    topic_id: UUID
+    may_pass: bool  # for lack of descriptors or space: another attempt may succeed
 
 
 class HostedPartitions:
@@ -40,16 +49,14 @@ class HostedPartitions:
         self._clock = clock
         self._flusher = flusher
         self.clean = clean
-        self._producer_expiration_ms = producer_expiration_ms
-        self._recovery_points = CheckpointFile(disk, RECOVERY_POINTS)
-        self._start_offsets = CheckpointFile(disk, LOG_STARTS)
-        self._points = self._recovery_points.read()  # these two: what the files hold,
-        self._starts = self._start_offsets.read()
-        self._offsets_stale = False  # … but for deleted partitions
+        self.producer_expiration_ms = producer_expiration_ms
+        self._folders = PartitionFolders(disk)
+        self._stored = StoredOffsets(disk)
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._dirty_since: dict[TopicPartition, int] = {}
-        self.offline: dict[TopicPartition, str] = {}
+        self._unopened: dict[TopicPartition, Unopened] = {}  # the one tried last comes last
+        self.offline: dict[TopicPartition, str] = {}  # why each of these is not open
         self.disk_is_full = False
 
     def __iter__(self) -> Iterator[Partition]:
@@ -69,91 +76,86 @@ class HostedPartitions:
     def open(
         self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch, settings: Mapping[str, str]
     ) -> Partition | None:
-        """Open or make the log of one partition; None (and an alarm) if its log is corrupt or cannot be read."""
+        """Open or make the log of one partition; None (and an alarm) if that fails, for whatever reason."""
         producers = Producers()
         directory = str(name)
+        failed_before = self._unopened.pop(name, None) is not None
         try:
-            if self._claim_folder(directory, topic_id):
-                self._forget(name)
+            self._folders.claim(directory, topic_id, lambda: self._stored.forget(name))
             opened = Log.open(
                 self._disk,
                 directory,
                 LogConfig.from_settings(settings),
                 now_ms=self._clock.wall_ms(),
-                clean=self.clean,
-                recovery_point=self._points.get(name, 0),
-                start_offset=self._starts.get(name, 0),
+                clean=self.clean and not failed_before,
+                recovery_point=self._stored.of(RECOVERY_POINTS, name),
+                start_offset=self._stored.of(LOG_STARTS, name),
                 observer=producers,
             )
             if opened.config.flush_messages == 1 and opened.flushed_offset < opened.end_offset:
                 opened.sync()  # a crash left it in the page cache: nobody may see it before it is durable
         except (OSError, CorruptLog, LogFailed) as fault:
-            self.offline[name] = str(fault)
-            log.error("partition offline", extra={"partition": directory, "reason": str(fault)})
+            self._keep_unopened(name, topic_id, fault)
             return None
+        except Exception as fault:
+            log.exception("a partition could not be opened", extra={"partition": directory})
+            self._keep_unopened(name, topic_id, fault)
+            return None
+        if failed_before:
+            del self.offline[name]
+            log.info("partition online again", extra={"partition": directory})
         _report(directory, opened.recovery)
         partition = Partition(name, topic_id, opened, producers, leader_epoch, self._flusher.request)
+        cleaned_to = self._stored.of(CLEANER_OFFSETS, name)
+        partition.cleaned_to = cleaned_to if cleaned_to <= opened.end_offset else 0  # else the log was cut since
+        if not opened.size_bytes:
+            partition.before_first_append = partial(self._folders.sync_topic, directory)
         self._partitions[name] = self._by_id[topic_id, name.partition] = partition
         return partition
+
+    def _keep_unopened(self, name: TopicPartition, topic_id: UUID, fault: Exception) -> None:
+        self._unopened[name] = Unopened(topic_id, isinstance(fault, OSError) and fault.errno in PASSING)
+        if self.offline.get(name) != str(fault):  # once, however often it is tried
+            self.offline[name] = str(fault)
+            log.error("partition offline", extra={"partition": str(name), "reason": str(fault)})
+
+    def retryable(self) -> list[tuple[TopicPartition, UUID]]:
+        """Unopened partitions that another `open` may bring online; the one tried last comes last."""
+        return [(name, unopened.topic_id) for name, unopened in self._unopened.items() if unopened.may_pass]
+
+    def names_of(self, topic_id: UUID) -> list[TopicPartition]:
+        """All partitions of a topic, whether they could be opened or not."""
+        opened = [partition.name for partition in self if partition.topic_id == topic_id]
+        return opened + [name for name, unopened in self._unopened.items() if unopened.topic_id == topic_id]
 
     def remove(self, name: TopicPartition) -> None:
         """Take a deleted topic's partition away; its folder is renamed now and removed by housekeeping."""
         partition = self._partitions.pop(name, None)
+        unopened = self._unopened.pop(name, None)
         self.offline.pop(name, None)
-        if partition is None:
+        if partition is not None:
+            topic_id = partition.topic_id
+            del self._by_id[topic_id, name.partition]
+            self._dirty_since.pop(name, None)
+            partition.withdraw("the topic was deleted")
+            self._flusher.settle(partition)
+        elif unopened is not None:
+            topic_id = unopened.topic_id
+        else:
             return
-        del self._by_id[partition.topic_id, name.partition]
-        self._dirty_since.pop(name, None)
-        self._drop_offsets(name)
-        partition.go_offline("the topic was deleted")
-        self._flusher.settle(partition)
+        self._stored.drop(name)
         try:
-            self._put_aside(str(name), partition.topic_id)
+            if self._disk.exists(str(name)):
+                self._folders.put_aside(str(name), topic_id)
         except OSError as fault:  # the next start puts it aside as a stray
             log.error("folder of a deleted topic stays", extra={"partition": str(name), "reason": str(fault)})
 
-    def _put_aside(self, directory: str, topic_id: UUID) -> None:
-        """Housekeeping removes it later."""
-        self._disk.rename(directory, _renamed(directory, topic_id.hex, DELETED))
-
-    def _claim_folder(self, directory: str, topic_id: UUID) -> bool:
-        """Whether it is new. A folder says which topic it is of; one of an older topic of the name is put aside."""
-        path = f"{directory}/{METADATA_FILE}"
-        if self._disk.exists(path):
-            found = _topic_id_of(self._disk.read_whole(path))
-            if found not in (None, topic_id):
-                log.warning("folder of a deleted topic put aside", extra={"partition": directory})
-                self._put_aside(directory, found)
-        new = not self._disk.exists(directory)
-        if not self._disk.exists(path):
-            self._disk.make_directory(directory)
-            # Not synced: the metadata log is the truth, and a folder it does not know is put aside at the next start.
-            self._disk.open(path, create=True).append((f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode(),))
-        return new
-
-    def _forget(self, name: TopicPartition) -> None:
-        """What the checkpoints say of an older partition of this name must be gone before the new one keeps anything:
-        its log start would cut off the new one's records at the next start."""
-        self._drop_offsets(name)
-        if self._offsets_stale:
-            self._write_offsets()
-
-    def _drop_offsets(self, name: TopicPartition) -> None:
-        for offsets in (self._points, self._starts):
-            if offsets.pop(name, None) is not None:
-                self._offsets_stale = True
-
     def put_strays_aside(self) -> None:
-        """Folders of partitions that no topic has: of a topic that was deleted when the power went, or a mistake."""
-        for name in self._disk.names(""):
-            folder = name.rstrip("/")
-            if name.endswith("/") and PARTITION_FOLDER.fullmatch(folder) and not self._known(folder):
-                log.warning("folder of no known partition put aside", extra={"folder": folder})
-                self._disk.rename(folder, _renamed(folder, str(self._clock.wall_ms()), STRAY))
+        """Folders of partitions that no topic has."""
+        self._folders.put_strays_aside(self._is_known, self._clock.wall_ms())
 
-    def _known(self, folder: str) -> bool:
-        topic, _, index = folder.rpartition("-")
-        name = TopicPartition(topic, int(index))
+    def _is_known(self, topic: str, index: int) -> bool:
+        name = TopicPartition(topic, index)
         return name in self._partitions or name in self.offline
 
     # ── housekeeping ─────────────────────────────────────────────────────────────────────────────
@@ -168,13 +170,12 @@ class HostedPartitions:
         now = self._clock.now()
         for partition in self:
             if partition.offline is None:
-                self._expire_log(partition, now.wall_ms)
-                partition.producers.expire(now.monotonic_ms, self._producer_expiration_ms)
+                with contain_fault("retention", partition):
+                    _expire_log(partition, now.wall_ms)
+                with contain_fault("expiry of producers", partition):
+                    partition.producers.expire(now.monotonic_ms, self.producer_expiration_ms)
                 yield
-        for name in self._disk.names(""):
-            if name.endswith(DELETED + "/"):
-                self._disk.remove(name.rstrip("/"))
-                yield
+        yield from self._folders.remove_steps(now.wall_ms)
 
     def look_at_space(self, least_bytes: int) -> None:
         """Keep a reserve: what the broker itself must write down, it can, and retention gets time to make room."""
@@ -187,32 +188,35 @@ class HostedPartitions:
     def sync_all(self) -> None:
         """Ask for a sync of everything that is not durable yet."""
         for partition in self:
-            if partition.offline is None and partition.log.flushed_offset < partition.log.end_offset:
-                self._flusher.request(partition)
+            with contain_fault("sync", partition):
+                if partition.offline is None and partition.log.flushed_offset < partition.log.end_offset:
+                    self._flusher.request(partition)
 
     def sync_overdue(self, now_ms: int) -> None:
         """Sync logs that have held something not durable for their `flush.ms`."""
         for partition in self:
-            if partition.offline is not None or partition.log.flushed_offset >= partition.log.end_offset:
-                self._dirty_since.pop(partition.name, None)
-            elif now_ms - self._dirty_since.setdefault(partition.name, now_ms) >= partition.log.config.flush_ms:
-                del self._dirty_since[partition.name]
-                self._flusher.request(partition)
+            with contain_fault("sync", partition):
+                if partition.offline is not None or partition.log.flushed_offset >= partition.log.end_offset:
+                    self._dirty_since.pop(partition.name, None)
+                elif now_ms - self._dirty_since.setdefault(partition.name, now_ms) >= partition.log.config.flush_ms:
+                    del self._dirty_since[partition.name]
+                    self._flusher.request(partition)
 
     def checkpoint(self) -> None:
         """Write down how far each log is durable and where it starts: a restart scans only from there."""
-        self._points = {p.name: p.log.flushed_offset for p in self} | self._kept(self._points)
-        self._starts = {p.name: int(p.log_start_offset) for p in self} | self._kept(self._starts)
-        self._write_offsets()
+        try:
+            self._write(RECOVERY_POINTS, {p.name: p.log.flushed_offset for p in self})
+        finally:
+            self._write(LOG_STARTS, {p.name: int(p.log_start_offset) for p in self})
 
-    def _write_offsets(self) -> None:
-        self._recovery_points.write(self._points)
-        self._start_offsets.write(self._starts)
-        self._offsets_stale = False
+    def checkpoint_cleaner(self) -> None:
+        """Write down how far each log is compacted: the next run begins there."""
+        self._write(CLEANER_OFFSETS, {p.name: p.cleaned_to for p in self if p.cleaned_to})
 
-    def _kept(self, values: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """What an earlier run wrote of partitions that are offline now."""
-        return {name: values[name] for name in self.offline if name in values}
+    def _write(self, file: str, offsets: Offsets) -> None:
+        """With what an earlier run wrote of partitions that are offline now."""
+        kept = {name: self._stored.of(file, name) for name in self.offline if self._stored.of(file, name)}
+        self._stored.write(file, kept | dict(offsets))
 
     def close(self) -> bool:
         """Flush and close every log; True if all of them are whole, so that the clean mark may be written."""
@@ -225,16 +229,11 @@ class HostedPartitions:
             log.error("checkpoints not written", extra={"reason": str(fault)})
         return whole
 
-    def _expire_log(self, partition: Partition, now_ms: Millis) -> None:
-        try:
-            removed = partition.log.expire(now_ms, limit=partition.high_watermark)
-        except LogFailed as fault:
-            partition.go_offline(str(fault))
-        except OSError as fault:
-            log.error("retention failed", extra={"partition": str(partition.name), "reason": str(fault)})
-        else:
-            if removed:
-                log.info("segments deleted", extra={"partition": str(partition.name), "segments": len(removed)})
+
+def _expire_log(partition: Partition, now_ms: Millis) -> None:
+    removed = partition.log.expire(now_ms, limit=partition.high_watermark)
+    if removed:
+        log.info("segments deleted", extra={"partition": str(partition.name), "segments": len(removed)})
 
 
 def _close(partition: Partition) -> bool:
@@ -242,6 +241,9 @@ def _close(partition: Partition) -> bool:
         partition.log.close()
     except (OSError, LogFailed) as fault:
         log.error("log not closed", extra={"partition": str(partition.name), "reason": str(fault)})
+        return False
+    except Exception:  # the other logs have to be closed
+        log.exception("log not closed", extra={"partition": str(partition.name)})
         return False
     return partition.offline is None
 
@@ -255,20 +257,3 @@ def _report(directory: str, recovery: Recovery) -> None:
             return  # it is new, or was empty
         level = logging.WARNING if recovery.cut_bytes or recovery.missing_offsets else logging.INFO
         log.log(level, "log recovered", extra={"partition": directory, **found})
-
-
-def _renamed(directory: str, mark: str, suffix: str) -> str:
-    """Cut, because the name of a topic may already be as long as a file system's names can be."""
-    topic, _, index = directory.rpartition("-")
-    return f"{topic[:LONGEST_NAME]}-{index}.{mark}{suffix}"
-
-
-def _topic_id_of(content: bytes) -> UUID | None:
-    for line in content.decode(errors="replace").splitlines():
-        name, _, value = line.partition(": ")
-        if name == "topic_id":
-            try:
-                return parse_kafka_uuid(value)
-            except ValueError:
-                return None
-    return None

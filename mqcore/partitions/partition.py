@@ -8,12 +8,14 @@ the topic asks for `flush.messages=1`, so that nothing is acknowledged or shown 
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.identity import LeaderEpoch, Offset, TopicPartition
 from mqcore.log.config import LogConfig
+from mqcore.log.errors import PASSING
 from mqcore.log.log import CorruptLog, Log, LogFailed, Slice
 from mqcore.partitions.parked import CommitQueue, Committed, Watchers
 from mqcore.partitions.producers import Duplicate, Producers
@@ -40,6 +42,8 @@ class Fetched(NamedTuple):
     records: Slice | None
 
 
+_logger = logging.getLogger(__name__)
+
 OFFLINE = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log of this partition is offline")
 
 
@@ -61,6 +65,8 @@ class Partition:
         self.produced_bytes = self.produced_records = 0  # in this life
         self.high_watermark = Offset(log.end_offset)
         self.offline: str | None = None
+        self.cleaned_to = 0  # below it, compaction is done
+        self.before_first_append: Callable[[], None] | None = None
         self.watchers = Watchers()
         self._committed = CommitQueue()
         self._request_sync = request_sync
@@ -121,6 +127,10 @@ class Partition:
 
     def _append(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Appended | Refusal:
         log, epoch = self.log, self.leader_epoch
+        if self.before_first_append is not None:
+            refusal = self._prepare(self.before_first_append)
+            if refusal is not None:
+                return refusal
         base = log.end_offset
         batches.stamp(batch, base, epoch)
         header = BatchHeader(base, header.length, epoch, *header[3:])  # a third of the time that `_replace` takes
@@ -144,6 +154,17 @@ class Partition:
             if log.end_offset - log.flushed_offset >= self._flush_messages:
                 self._request_sync(self)
         return Appended(Offset(base), Offset(base + header.last_offset_delta + 1), append_time)
+
+    def _prepare(self, before_first_append: Callable[[], None]) -> Refusal | None:
+        try:
+            before_first_append()
+        except OSError as fault:
+            if fault.errno not in PASSING:  # a sync that failed is never repeated
+                self.go_offline(f"the folder could not be synced: {fault}")
+                return OFFLINE
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+        self.before_first_append = None
+        return None
 
     # ── the commit ───────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +195,13 @@ class Partition:
             self._committed.release(end)
 
     def go_offline(self, reason: str) -> None:
-        """For good: whoever waits is told, and nothing is served until a restart."""
+        """For good, with an alarm: whoever waits is told, and nothing is served until a restart."""
+        if self.offline is None:
+            _logger.error("partition offline", extra={"partition": str(self.name), "reason": reason})
+            self.withdraw(reason)
+
+    def withdraw(self, reason: str) -> None:
+        """Stop serving, as a deleted topic does. Waiting requests get an error."""
         if self.offline is None:
             self.offline = reason
             self._committed.fail(OSError(errno.EIO, reason))

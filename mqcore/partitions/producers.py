@@ -121,6 +121,17 @@ class Producers:
         for producer_id in gone:
             del self._producers[producer_id]
 
+    def active(self, now_ms: int, expiration_ms: int) -> frozenset[int]:
+        """The producers whose last batch compaction keeps, by the wall clock.
+
+        A restart remembers every producer in the log for another `expiration_ms`, so the age of its last batch counts
+        as well: else the log of a broker that restarts daily would keep them all."""
+        return frozenset(
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.batches[-1].timestamp < 0 or now_ms - producer.batches[-1].timestamp < expiration_ms
+        )
+
     def clear(self) -> None:
         self._producers.clear()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,7 +14,12 @@ from mqcore.controller import records
 from mqcore.controller.facts import ConfigChanged, ResourceType
 from mqcore.controller.image import METADATA_TOPIC
 from mqcore.disk.lock import DirectoryLocked
+from mqcore.disk.port import Disk
+from mqcore.disk.posix import PosixDisk, PosixFile
+from mqcore.housekeeping import retry_steps
+from mqcore.log.checkpoints import RECOVERY_POINTS
 from mqcore.log.clean_mark import CLEAN_MARK
+from mqcore.log.log import Log
 from mqcore.wire.batches import stamp
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import LIMIT_BYTES, Record, build_batch
@@ -141,3 +148,88 @@ def commit(stack: Stack, group: str) -> int:
         COMMIT, 7, group_id=group, generation_id_or_member_epoch=-1, topics=[{"name": "orders", "partitions": [part]}]
     )
     return int(answer.topics[0].partitions[0].error_code)
+
+
+# ── a partition that cannot be opened ───────────────────────────────────────────────────────────
+
+
+def leader_error(stack: Stack, topic: str) -> int:
+    (found,) = stack.ask(3, 12, topics=[{"topic_id": UUID(int=0), "name": topic}]).topics
+    return int(found.partitions[0].error_code)
+
+
+def spoiled(tmp_path: Path) -> None:
+    """The partition `orders-0` of this folder is corrupt, and everything will be verified."""
+    with Stack(tmp_path) as stack:
+        stack.create("orders")
+        stack.write("orders", 10)
+    log = tmp_path / "orders-0" / f"{0:020}.log"
+    content = bytearray(log.read_bytes())
+    content[80] ^= 0xFF
+    log.write_bytes(content)
+    for name in (CLEAN_MARK, RECOVERY_POINTS):
+        (tmp_path / name).unlink()
+
+
+def test_a_corrupt_topic_can_be_deleted_and_made_again(tmp_path: Path) -> None:
+    spoiled(tmp_path)
+    with Stack(tmp_path) as stack:
+        assert leader_error(stack, "orders") == ErrorCode.LEADER_NOT_AVAILABLE
+        (gone,) = stack.ask(20, 6, topics=[{"name": "orders", "topic_id": UUID(int=0)}], timeout_ms=1000).responses
+        assert gone.error_code == ErrorCode.NONE
+        stack.create("orders")
+        assert leader_error(stack, "orders") == ErrorCode.NONE
+        stack.write("orders", 3)
+        assert not stack.services.partitions.offline
+    with Stack(tmp_path) as stack:  # after a clean stop
+        assert stack.services.partitions.clean
+        partition = stack.services.partitions.get("orders", 0)
+        assert partition is not None and partition.high_watermark == 3
+        assert not [path for path in tmp_path.iterdir() if path.name.endswith("-stray")]
+
+
+@pytest.mark.parametrize("topic", ["orders", OFFSETS])
+def test_a_topic_made_without_descriptors_is_served_as_soon_as_there_are_some(
+    topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = PosixDisk.open
+
+    def refuse(self: PosixDisk, path: str, *, create: bool = False) -> PosixFile:
+        if path.startswith(topic):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return whole(self, path, create=create)
+
+    with Stack(tmp_path) as stack:
+        monkeypatch.setattr(PosixDisk, "open", refuse)
+        if topic == OFFSETS:
+            stack.ask(10, 4, key_type=0, coordinator_keys=["group"])
+        else:
+            stack.create(topic)
+        assert leader_error(stack, topic) == ErrorCode.LEADER_NOT_AVAILABLE
+        list(retry_steps(stack.services.partitions, stack.broker._host))
+        assert leader_error(stack, topic) == ErrorCode.LEADER_NOT_AVAILABLE
+        monkeypatch.undo()
+        list(retry_steps(stack.services.partitions, stack.broker._host))
+        assert leader_error(stack, topic) == ErrorCode.NONE
+        if topic == OFFSETS:
+            assert stack.services.groups.list_groups() == []  # none, instead of an error
+        else:
+            stack.write(topic, 1)
+
+
+def test_a_partition_that_cannot_be_taken_over_does_not_stop_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Stack(tmp_path) as stack:
+        stack.create("orders", 3)
+    whole = Log.open.__func__  # type: ignore[attr-defined]
+
+    def failing(cls: type[Log], disk: Disk, directory: str, *arguments: Any, **settings: Any) -> Any:
+        if directory == "orders-1":
+            raise KeyError("a bug")
+        return whole(cls, disk, directory, *arguments, **settings)
+
+    monkeypatch.setattr(Log, "open", classmethod(failing))
+    with Stack(tmp_path) as stack:
+        stack.write("orders", 1, 2)
+        assert list(stack.services.partitions.offline) == [("orders", 1)]

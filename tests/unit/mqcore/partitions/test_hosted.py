@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Literal
 from uuid import UUID
 
 import pytest
 
-from mqcore.disk.memory import MemoryDisk
+from mqcore.coordination.partition_journal import replay
+from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.identity import LeaderEpoch, TopicPartition, kafka_uuid
 from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
+from mqcore.log.errors import CorruptLog
 from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.folders import STRAY_KEPT_MS
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
+from mqcore.wire.errors import Refusal
 from tests.unit.mqcore.coordination.virtual import VirtualClock
-from tests.unit.mqcore.partitions.stage import NAME, batch, placed
+from tests.unit.mqcore.partitions.stage import NAME, batch, placed, refused
 
 OLD, NEW = UUID(int=1), UUID(int=2)
 SMALL = {"segment.bytes": "1024"}
@@ -295,3 +301,258 @@ def test_a_damaged_note_in_the_folder_does_not_cost_its_records(content: bytes) 
     folder.crash()
     folder.disk.replace("orders-0/partition.metadata", content)
     assert folder.open().high_watermark == 4
+
+
+# ── what belongs to a name goes with its topic ──────────────────────────────────────────────────
+
+
+def spoil(folder: Folder, name: TopicPartition = NAME) -> None:
+    """Flip a bit in the first batch of a log that has more behind it."""
+    path = next(f"{name}/{file}" for file in folder.disk.names(str(name)) if file.endswith(".log"))
+    file = folder.disk.open(path)
+    content = bytearray(file.read(0, file.size))
+    content[80] ^= 0xFF
+    file.truncate(0)
+    file.append([content])
+
+
+def corrupt_at_start(folder: Folder) -> None:
+    partition = folder.open()
+    folder.append(partition, 10)
+    partition.delete_records(8)
+    folder.hosted.checkpoint()
+    folder.disk.remove(RECOVERY_POINTS)  # so that everything is verified
+    spoil(folder)
+    folder.crash()
+    assert folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None
+
+
+def unreadable_at_start(folder: Folder) -> None:
+    partition = folder.open()
+    folder.append(partition, 10)
+    partition.delete_records(8)
+    folder.hosted.checkpoint()
+    folder.crash()
+    folder.disk.fail("open", errno.EMFILE)
+    assert folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None
+
+
+@pytest.mark.parametrize("fault", [corrupt_at_start, unreadable_at_start])
+def test_a_topic_whose_partition_is_offline_can_be_deleted_and_made_again(fault: Callable[[Folder], None]) -> None:
+    folder = Folder()
+    fault(folder)
+    assert folder.hosted.names_of(OLD) == [NAME]
+    folder.hosted.remove(NAME)
+    assert not folder.hosted.offline and not folder.hosted.names_of(OLD)
+    again = folder.open(NEW)
+    folder.append(again, 5)
+    again.delete_records(2)
+    folder.hosted.checkpoint()
+    assert CheckpointFile(folder.disk, LOG_STARTS).read() == {NAME: 2}
+    folder.crash()
+    again = folder.open(NEW)
+    assert (again.log_start_offset, again.high_watermark) == (2, 5)
+    folder.hosted.put_strays_aside()
+    folder.hosted.expire()
+    assert [name for name in folder.disk.names("") if name.startswith("orders")] == ["orders-0/"]
+    assert folder.hosted.close() is True
+
+
+def test_a_partition_that_comes_online_again_wins_over_what_was_kept_for_it() -> None:
+    folder = Folder()
+    unreadable_at_start(folder)
+    assert folder.hosted.retryable() == [(NAME, OLD)]
+    folder.hosted.checkpoint()
+    partition = folder.open()
+    assert not folder.hosted.offline and not folder.hosted.retryable()
+    assert (partition.log_start_offset, partition.high_watermark) == (8, 10)
+    partition.delete_records(9)
+    folder.hosted.checkpoint()
+    assert CheckpointFile(folder.disk, LOG_STARTS).read() == {NAME: 9}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_partition_born_without_descriptors_or_space_is_durable_once_it_could_be_opened(clean: bool) -> None:
+    for kind, skip in product(("open", "append", "make_directory"), range(4)):
+        folder = Folder()
+        folder.begin(clean=clean)
+        folder.disk.fail(kind, errno.EMFILE, skip=skip)  # type: ignore[arg-type]
+        if folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None:
+            assert folder.hosted.retryable() == [(NAME, OLD)]
+        partition = folder.hosted.get(*NAME) or folder.open()
+        for _ in range(2):  # the first append may meet the fault, and may be repeated
+            outcome = partition.append(batch(), folder.clock.wall_ms())
+            if not isinstance(outcome, Refusal):
+                break
+        partition.log.sync()
+        folder.disk.crash("power")
+        folder.begin(clean=False)
+        assert folder.open().high_watermark == 1, (kind, skip)
+
+
+def test_a_log_that_is_corrupt_is_not_tried_again() -> None:
+    folder = Folder()
+    corrupt_at_start(folder)
+    assert folder.hosted.offline and not folder.hosted.retryable()
+
+
+def life_of_two_topics(folder: Folder) -> Iterator[UUID | None]:
+    """Between the steps: which topic the metadata name now."""
+    yield OLD
+    old = folder.open()
+    for _ in range(5):
+        old.append(batch(b"old"), folder.clock.wall_ms())
+    old.log.sync()
+    old.delete_records(3)
+    old.cleaned_to = 4
+    folder.hosted.checkpoint()
+    folder.hosted.checkpoint_cleaner()
+    yield None
+    folder.hosted.remove(NAME)
+    yield NEW
+    new = folder.open(NEW)
+    for _ in range(2):
+        new.append(batch(b"new"), folder.clock.wall_ms())
+    new.log.sync()
+    yield NEW
+
+
+def calls_of_both_lives() -> int:
+    folder = Folder()
+    list(life_of_two_topics(folder))
+    return folder.disk.changes
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+def test_a_crash_at_any_call_leaves_nothing_of_a_deleted_topic_in_the_next_of_its_name(
+    kind: Literal["kill", "power"], when: When
+) -> None:
+    calls, met = calls_of_both_lives(), 0
+    assert calls > 30
+    for nth, seed in product(range(1, calls + 1), range(6 if kind == "power" else 1)):
+        folder, topic = Folder(seed), None
+        folder.disk.crash_at(nth, when)
+        with pytest.raises(Crashed):
+            for topic in life_of_two_topics(folder):  # noqa: B007
+                pass
+            folder.open(name=TopicPartition("one-more", 0))  # the last call
+        folder.disk.crash(kind)
+        folder.begin(clean=False)
+        if topic is OLD:
+            continue
+        if topic is None and seed % 2:  # the next start may see that the topic is gone, or already the new one
+            folder.hosted.put_strays_aside()
+        again = folder.open(NEW)
+        met += 1
+        values = [record.value for record in replay(again, again.log_start_offset, again.high_watermark)]
+        assert set(values) <= {b"new"}, (nth, seed)
+        assert (again.log_start_offset, again.cleaned_to) == (0, 0), (nth, seed)
+    assert met > 10
+
+
+def test_offsets_above_the_end_of_a_log_that_was_cut_are_forgotten() -> None:
+    folder = Folder()
+    partition = folder.open()
+    folder.append(partition, 3)
+    partition.cleaned_to = 4
+    folder.hosted.checkpoint_cleaner()
+    folder.crash()
+    assert folder.open().cleaned_to == 0
+
+
+def test_a_damaged_note_in_the_folder_is_written_again() -> None:
+    folder = Folder()
+    folder.append(folder.open(), 1)
+    folder.disk.replace("orders-0/partition.metadata", b"")
+    folder.crash()
+    folder.open()
+    folder.crash()
+    folder.append(folder.open(NEW))
+    assert folder.hosted.get(*NAME).high_watermark == 1  # type: ignore[union-attr]
+
+
+# ── a fault stays where it is ───────────────────────────────────────────────────────────────────
+
+
+def test_what_one_partition_meets_in_retention_does_not_keep_the_others_from_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for fault in (OSError(errno.EIO, "bad sector"), CorruptLog("orders-1", "0.log", 0, "rotten"), KeyError("a bug")):
+        folder = Folder()
+        names = [TopicPartition("orders", index) for index in range(3)]
+        for name in names:
+            partition = folder.open(name=name, settings={**SMALL, "retention.ms": "1000"})
+            folder.append(partition, 30, 100)
+        folder.clock.advance(120_000)
+        monkeypatch.setattr(folder.hosted.get(*names[1]).log, "expire", raising(fault))  # type: ignore[union-attr]
+        caplog.clear()
+        folder.hosted.expire()
+        starts = [partition.log_start_offset for partition in folder.hosted]
+        assert starts == [30, 0, 30]
+        assert [record.partition for record in caplog.records if record.levelname == "ERROR"] == ["orders-1"]  # type: ignore[attr-defined]
+
+
+def raising(fault: Exception) -> Callable[..., None]:
+    def act(*_: object, **__: object) -> None:
+        raise fault
+
+    return act
+
+
+def test_a_folder_that_cannot_be_removed_does_not_keep_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    folder = Folder()
+    for index in range(3):
+        folder.open(name=TopicPartition("orders", index))
+        folder.hosted.remove(TopicPartition("orders", index))
+    folder.disk.fail("remove", errno.EIO)
+    folder.hosted.expire()
+    assert len([name for name in folder.disk.names("") if name.endswith("-delete/")]) == 1
+    assert "orders-0" in str(caplog.records[-1].__dict__["folder"])
+    folder.hosted.expire()
+    assert not [name for name in folder.disk.names("") if name.endswith("-delete/")]
+
+
+def test_a_start_goes_on_when_folders_cannot_be_put_aside_or_get_the_same_name() -> None:
+    folder = Folder()
+    for last in ("a", "b"):  # as long as can be, different in the last character
+        folder.open(name=TopicPartition("n" * 248 + last, 1))
+    folder.open(name=TopicPartition("another", 0))
+    folder.crash()
+    folder.disk.fail("rename", errno.EIO)
+    folder.hosted.put_strays_aside()
+    names = folder.disk.names("")
+    assert len([name for name in names if name.endswith("-stray/")]) == 2
+    assert "another-0/" in names
+
+
+def test_strays_are_removed_after_a_week() -> None:
+    folder = Folder()
+    folder.append(folder.open())
+    folder.crash()
+    folder.hosted.put_strays_aside()
+    folder.clock.advance(STRAY_KEPT_MS - 1)
+    folder.hosted.expire()
+    assert [name for name in folder.disk.names("") if name.endswith("-stray/")]
+    folder.clock.advance(1)
+    folder.hosted.expire()
+    assert not [name for name in folder.disk.names("") if name.startswith("orders")]
+
+
+def test_a_partition_that_goes_offline_while_serving_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    folder = Folder()
+    partition = folder.open(settings=SMALL)
+    folder.append(partition, 30, 100)
+    folder.disk.fail("append", errno.EIO)
+    for _ in range(2):
+        assert refused(partition.append(batch(), folder.clock.wall_ms())) == "KAFKA_STORAGE_ERROR"
+    lines = [record for record in caplog.records if record.getMessage() == "partition offline"]
+    assert [(line.partition, line.levelname) for line in lines] == [("orders-0", "ERROR")]  # type: ignore[attr-defined]
+    assert "Input/output error" in lines[0].reason  # type: ignore[attr-defined]
+
+
+def test_deleting_a_topic_is_no_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    folder = Folder()
+    folder.open()
+    folder.hosted.remove(NAME)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
