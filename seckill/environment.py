@@ -56,6 +56,7 @@ class Environment:
     purchase_deadline_s: int = 600
     expected_pace: int = 0  # requests a second inventory is expected to decide, until that has been seen; 0: not known
     stack_folder: str = ""  # of the stack this process belongs to: its socket, its evidence, its reports
+    console_hosts: str = ""  # hosts on which the console is served; empty: all in development, none elsewhere
     operator: str = ""  # who acts, for the audit trail; else the user of the machine
     fault: str = ""  # named fault points, e.g. "inventory.after_commit:once"; development only
 

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 SECRET_KEY = ENVIRONMENT.secret_key
 DEBUG = ENVIRONMENT.debug
 ALLOWED_HOSTS = [host.strip() for host in ENVIRONMENT.allowed_hosts.split(",") if host.strip()]
+ALLOWED_HOSTS += [host.strip() for host in ENVIRONMENT.console_hosts.split(",") if host.strip()]
 ROOT_URLCONF = "seckill.urls"
 WSGI_APPLICATION = "seckill.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -91,6 +92,10 @@ CSRF_COOKIE_HTTPONLY = SESSION_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "seckill.pages.forged"
 SESSION_COOKIE_NAME = "operator"
 SESSION_COOKIE_AGE = 12 * 3600
+PASSWORD_HASHERS = [  # scrypt needs memory as Argon2 does, and comes with Python; older hashes are renewed at a login
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")

@@ -16,6 +16,7 @@ WORDS: dict[str, tuple[str | Promise, str | Promise]] = {
     ),
     "no-such-order": (_("You have no such order."), _("Perhaps you have signed in under another name.")),
     "no-such-address": (_("Nothing is here."), _("The address is wrong, or the page is gone.")),
+    "not-permitted": (_("You may not do this."), _("Another operator has the permission for it.")),
     "form-not-ours": (
         _("This form was not accepted."),
         _("It did not come from a page of ours, or its page is too old. Load the page again and repeat it."),

@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_http_methods
 
+from seckill.console.permissions import demand
 from seckill.console.staff import for_operators
 from seckill.processes import handler
 from seckill.streams import letters as streams
@@ -40,6 +41,7 @@ def letter(request: HttpRequest, number: int) -> HttpResponse:
     if found is None:
         raise Http404
     if request.method == "POST":
+        demand(request, f"letter {request.POST.get('verb', '')}")
         request.session["said"] = _act(found, request.POST)
         return HttpResponseRedirect(request.path, status=303)
     told = {

@@ -23,6 +23,7 @@ from inventory.models import Stock
 from orders import refunding
 from orders.payments.provider import ProviderDown
 from seckill.audit.trail import acting, listed
+from seckill.console.permissions import demand
 from seckill.console.staff import for_operators
 from seckill.stack import control
 from seckill.stack.control import StackFault
@@ -46,6 +47,7 @@ class Refused(Exception):
 @for_operators
 def sale(request: HttpRequest, sale_id: int) -> HttpResponse:
     verb = request.POST.get("verb", "")
+    demand(request, f"sale {verb}")
 
     def speak() -> str:
         if verb == "adjust":
@@ -65,6 +67,8 @@ def sale(request: HttpRequest, sale_id: int) -> HttpResponse:
 @require_POST
 @for_operators
 def refund(request: HttpRequest) -> HttpResponse:
+    demand(request, "refund")
+
     def speak() -> str:
         try:
             order_id = UUID(request.POST.get("order", "").strip())
@@ -84,6 +88,8 @@ def refund(request: HttpRequest) -> HttpResponse:
 @require_POST
 @for_operators
 def switch_group(request: HttpRequest) -> HttpResponse:
+    demand(request, "switch")
+
     def speak() -> str:
         group, on = request.POST.get("group", ""), request.POST.get("on") == "1"
         changed = switches.switch(group, on=on)
@@ -98,6 +104,8 @@ def switch_group(request: HttpRequest) -> HttpResponse:
 @require_POST
 @for_operators
 def stack(request: HttpRequest) -> HttpResponse:
+    demand(request, f"stack {request.POST.get('word', '')}")
+
     def speak() -> str:
         word, name = request.POST.get("word", ""), request.POST.get("name", "")[:60]
         if word not in STACK_WORDS or not name:
@@ -194,6 +202,7 @@ def fault(request: HttpRequest) -> HttpResponse:
     chosen = next((each for each in faults() if each.name == request.POST.get("fault")), None)
     if chosen is None:
         raise Http404
+    demand(request, "fault")
 
     def speak() -> str:
         chosen.inject()

@@ -21,6 +21,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_http_methods
 
 from seckill.audit.trail import acting
+from seckill.console.permissions import demand
 from seckill.console.staff import for_operators
 from seckill.headers import POLICY
 
@@ -40,6 +41,7 @@ _running = threading.Lock()
 def reports(request: HttpRequest) -> HttpResponse:
     folder = _folder()
     if request.method == "POST":
+        demand(request, "report")
         if folder is None or not _begin(folder):
             text = gettext("One is being made already.") if folder else gettext("There is no folder to keep it in.")
             request.session["said"] = {"text": text, "good": False}

@@ -34,7 +34,7 @@ def test_every_refusal_that_a_page_may_meet_has_words() -> None:
 
 
 def test_words_are_for_refusals_that_there_are() -> None:
-    assert set(WORDS) - set(PROBLEMS) == {"form-not-ours"}
+    assert set(WORDS) - set(PROBLEMS) == {"form-not-ours", "not-permitted"}
 
 
 def test_a_refusal_without_words_is_our_fault_not_the_visitors() -> None:

@@ -65,6 +65,7 @@ function strips(sales, nowMs) {
   });
   id("sales").replaceChildren(empty, ...shown);
   const choice = id("sale");
+  if (!choice) return; // this operator may not operate
   if (choice.options.length !== sales.length) {
     const chosen = choice.value; // a new sale is nobody's choice
     choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id })));
@@ -133,7 +134,7 @@ function processes(found) {
     ),
   );
   const names = [...new Set(found.flatMap((each) => [each.name, each.name.replace(/\.\d+$/, "")]))];
-  if (id("names").options.length !== names.length) id("names").replaceChildren(...names.map((name) => element("option", "", { value: name })));
+  if (id("names") && id("names").options.length !== names.length) id("names").replaceChildren(...names.map((name) => element("option", "", { value: name })));
 }
 
 function ages(sources) {
@@ -166,7 +167,7 @@ async function look(again) {
     flow(told.hops, told.now_ms);
     outcomes(told.outcomes);
     waiting(told.waiting);
-    if (told.off) id("off").textContent = told.off.join(", ") || "–";
+    if (told.off && id("off")) id("off").textContent = told.off.join(", ") || "–";
     processes(told.stack);
   } catch {
     // said below, with its age
@@ -181,7 +182,7 @@ async function look(again) {
   uncertain();
 }
 
-document.querySelector("[data-sale-form]").addEventListener("submit", (event) => {
+document.querySelector("[data-sale-form]")?.addEventListener("submit", (event) => {
   const question = event.submitter?.dataset.confirm;
   if (question && !confirm(question)) return event.preventDefault();
   event.target.action = event.target.action.replace(/\d+$/, id("sale").value);
