@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid4
 
-from mqcore import gauges, housekeeping, meta
+from mqcore import descriptors, gauges, housekeeping, meta
 from mqcore.apis.services import Services
 from mqcore.clock import SystemClock
 from mqcore.config import BrokerConfig
@@ -77,7 +77,7 @@ class Broker:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        _raise_open_files()
+        open_files = descriptors.raise_limit()
         self._disk.make_directory("")
         self._lock = DirectoryLock(self.config.log_dirs)
         self._meta = meta.claim(self._disk, self.config.node_id, self.config.cluster_id)
@@ -91,7 +91,7 @@ class Broker:
             producer_expiration_ms=self.config.producer_id_expiration_ms,
         )
         self._open_metadata()
-        self._open_rooms()
+        self._open_rooms(open_files)
         self.partitions.clean = clean = mark is not None and mark == self._broker_epoch()
         self.doors = Doors(self.services)
         bound = await self.doors.bind()
@@ -131,8 +131,10 @@ class Broker:
         except (BadFrame, *UNREADABLE) as bad:  # of a newer version, perhaps
             raise CannotStart(f"the metadata log cannot be understood: {bad}") from bad
 
-    def _open_rooms(self) -> None:
-        config = self.config
+    def _open_rooms(self, open_files: int) -> None:
+        partitions = sum(len(topic.partitions) for topic in self.observer.image.topics.values())
+        allowed = descriptors.connections_allowed(self.config.max_connections, open_files, partitions)
+        config = replace(self.config, max_connections=allowed)
         defaults = TopicDefaults(config.num_partitions, config.default_replication_factor, config.delete_topic_enable)
         machine = ControllerMachine(defaults, self._settings.check_broker_default)
         for fact in self.observer.replayed():
@@ -285,10 +287,3 @@ class Broker:
         log.critical("log directory failed", extra={"data": self.config.log_dirs, "reason": str(fault)})
         if not self.failed.done():
             self.failed.set_result(f"log directory failed: {fault}")
-
-
-def _raise_open_files() -> None:
-    """Each partition holds a few files open: take what the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

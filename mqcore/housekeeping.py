@@ -33,13 +33,10 @@ def start(
 ) -> list[asyncio.Task[None]]:
     """`host` opens a partition."""
 
-    def checkpoint() -> None:
-        partitions.sync_all()
-        partitions.checkpoint()
-
+    checkpoint_ms = config.log_flush_offset_checkpoint_interval_ms
     beats: list[tuple[str, float, Step]] = [
         ("retention", config.log_retention_check_interval_ms, lambda: _in_steps(partitions.expire_steps())),
-        ("checkpoint", config.log_flush_offset_checkpoint_interval_ms, checkpoint),
+        ("checkpoint", checkpoint_ms, lambda: partitions.sync_and_checkpoint(checkpoint_ms / 1000)),
         ("free space", SPACE_BEAT_MS, lambda: partitions.look_at_space(config.log_dirs_min_free_bytes)),
         ("sync", FLUSH_BEAT_MS, lambda: partitions.sync_overdue(clock.now().monotonic_ms)),
         ("retry", RETRY_BEAT_MS, lambda: _in_steps(retry_steps(partitions, host))),

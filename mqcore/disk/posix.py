@@ -19,6 +19,7 @@ from mqcore.disk.port import Buffer
 
 _MOST_CHUNKS: Final = 1024  # IOV_MAX
 _LARGE: Final = 8 << 20
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # not every POSIX system has it
 
 
@@ -110,6 +111,8 @@ class PosixDisk:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.fspath(root)
         os.makedirs(self._root, exist_ok=True)
+        self._spare = os.open(self._root, _FOLDER)
+        self._spare_lock = threading.Lock()
 
     @property
     def root(self) -> str:
@@ -155,11 +158,37 @@ class PosixDisk:
             return
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(self._path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        """Uses a spare descriptor when there is no other: the caller has renamed files, and cannot take that back."""
+        try:
+            descriptor = os.open(self._path(path), _FOLDER)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._sync_directory_by_spare(path)
+            return
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+            if self._spare < 0:  # another thread took the descriptor before
+                with self._spare_lock, contextlib.suppress(OSError):
+                    self._close_spare()
+                    self._spare = os.open(self._root, _FOLDER)
+
+    def _sync_directory_by_spare(self, path: str) -> None:
+        with self._spare_lock:
+            self._close_spare()
+            self._spare = os.open(self._path(path), _FOLDER)
+            os.fsync(self._spare)
+
+    def _close_spare(self) -> None:
+        spare, self._spare = self._spare, -1
+        if spare >= 0:
+            os.close(spare)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # AttributeError: the constructor failed
+            self._close_spare()
 
     def read_whole(self, path: str) -> bytes:
         with open(self._path(path), "rb") as file:

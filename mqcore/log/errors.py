@@ -10,7 +10,8 @@ import errno
 from collections.abc import Iterator
 from typing import Final
 
-PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})  # raised where a file is opened, never by an fsync
+PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}) | NO_DESCRIPTORS
 
 
 class CorruptLog(Exception):
@@ -64,6 +65,16 @@ class Faults:
         try:
             yield
         except OSError as error:
+            self._fail(error)
+
+    @contextlib.contextmanager
+    def syncing(self) -> Iterator[None]:
+        """Around a sync, which may be repeated if a file or folder could not be opened. Any other fault is final."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                raise
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:

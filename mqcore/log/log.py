@@ -18,7 +18,7 @@ from mqcore.disk.port import Buffer, Disk
 from mqcore.log import retention, times
 from mqcore.log.config import LogConfig
 from mqcore.log.epochs import EpochCache, encode_epochs
-from mqcore.log.errors import CorruptLog, Faults, LogFailed
+from mqcore.log.errors import NO_DESCRIPTORS, CorruptLog, Faults, LogFailed
 from mqcore.log.reading import Reader
 from mqcore.log.recovery import EPOCHS_FILE, Loaded, load, replay
 from mqcore.log.rolling import MOST_RELATIVE, must_roll
@@ -44,6 +44,8 @@ class Log:
         self.start_offset = loaded.segments.bases[0]
         self.end_offset = loaded.end_offset
         self.flushed_offset = loaded.end_offset
+        self.recovery_point = 0  # as the owner has stored it: a start after a crash verifies from there
+        self._first_synced = 0  # what the owner may store from now on is not below this
         self.epochs = EpochCache(lambda: self.end_offset, loaded.epochs)
         self._disk = disk
         self._observer = observer
@@ -75,6 +77,7 @@ class Log:
         log = cls(disk, directory, config, observer, loaded, now_ms)
         if not clean:
             log.flushed_offset = min(max(recovery_point, log.start_offset), log.end_offset)
+        log.recovery_point = recovery_point
         if start_offset > log.end_offset:
             log.truncate_fully(start_offset)
         log.start_offset = max(log.start_offset, start_offset)
@@ -104,8 +107,13 @@ class Log:
         self.faults.check()
         last = headers[-1]
         segment = self.segments.items[-1]
-        if segment.size and must_roll(segment, self.config, len(batches), last, now_ms - self._created_ms):
-            self.roll(now_ms)
+        is_full = segment.size and must_roll(segment, self.config, len(batches), last, now_ms - self._created_ms)
+        if is_full and not self.segments.may_grow(len(batches)):
+            try:
+                self.roll(now_ms)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS or not self.segments.has_room(len(batches)):
+                    raise  # else the active segment goes on past its limit
             segment = self.segments.active
         if last.last_offset - segment.base_offset > MOST_RELATIVE:
             self._begin_segment(headers[0].base_offset, now_ms)
@@ -133,8 +141,7 @@ class Log:
         with self.faults.may_pass():
             if len(self.segments.items) == 1:
                 self.segments.sync_names()  # a log whose first segment is lost would seem to begin with its second
-            files = active.write_indexes()
-            files.append(write_snapshot(self._disk, self.directory, base_offset, self._observer))
+            files = [*active.write_indexes(), self._write_snapshot(base_offset)]
             segment = Segment.create(self._disk, self.directory, base_offset)
         if active.size == 0:  # nothing to keep: it would be a hole in front of the new one
             self.segments.drop_last(now_ms + self.config.file_delete_delay_ms)
@@ -218,10 +225,9 @@ class Log:
     def advance_start(self, offset: int) -> None:
         """Records below `offset` are deleted: at once for readers, on disk as whole segments by the next `expire`."""
         assert offset <= self.end_offset
-        if offset <= self.start_offset:
-            return
-        self.start_offset = offset
-        self.epochs.truncate_start(offset)
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_start(offset)
 
     def expire(self, now_ms: int, *, limit: int) -> list[str]:
         """Retention: remove what is due, never above `limit` nor what is still wanted; the names, for one log line."""
@@ -254,20 +260,25 @@ class Log:
 
     def dirty(self) -> bool:
         """Is there anything for `sync` to do?"""
-        unsynced = self.flushed_offset < self.end_offset or self.segments.names_dirty
-        return unsynced or self.epochs.starts != self._epochs_saved
+        names = self.segments.names_dirty or self.epochs.starts != self._epochs_saved
+        return names or self.flushed_offset < self.end_offset
 
     def sync(self) -> int:
-        """Block until everything appended before the call is durable; the offset it reaches to. A fault is final."""
+        """Block until everything appended before the call is durable; that offset. After an OSError, try again."""
         with self._syncing:
             self.faults.check()
             end = self.end_offset
-            with self.faults.no_way_back():
+            self._first_synced = self._first_synced or end
+            with self.faults.syncing():
                 self.segments.sync(self.flushed_offset, end)
             with contextlib.suppress(OSError), self.faults.may_pass():  # a hint: recovery sees what is missing in it
                 self._save_epochs()
             self.flushed_offset = max(self.flushed_offset, end)
             return self.flushed_offset
+
+    def _write_snapshot(self, offset: int) -> str:
+        needed_from = self.recovery_point or self._first_synced
+        return write_snapshot(self._disk, self.directory, offset, self._observer, needed_from)
 
     def _save_epochs(self) -> None:
         starts = self.epochs.starts
@@ -280,8 +291,7 @@ class Log:
         if self.failure is None:
             if self._changed:  # else the files are as the last clean stop left them
                 with self.faults.may_pass():
-                    files = self.segments.active.write_indexes()
-                    files.append(write_snapshot(self._disk, self.directory, self.end_offset, self._observer))
+                    files = [*self.segments.active.write_indexes(), self._write_snapshot(self.end_offset)]
                 self.segments.sync_later(files)
             if self.dirty():
                 self.sync()

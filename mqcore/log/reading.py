@@ -42,6 +42,8 @@ class Reader:
             if first > max_bytes and not at_least_one:
                 return None
             length = max(first, max_bytes)
+        if segment is not self._segments.items[-1]:
+            self._segments.keep_open(segment)
         return Slice(segment.file, position, length)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:

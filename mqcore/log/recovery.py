@@ -115,6 +115,8 @@ def replay(items: list[Segment], observer: BatchObserver, start: int, recovery: 
             observer.observe(header)
             if recovery is not None:
                 recovery.replayed_batches += 1
+        if index + 1 < len(items):
+            segment.release()
 
 
 def _is_behind(epochs: list[EpochStart], items: list[Segment]) -> bool:
@@ -180,6 +182,7 @@ class _Verification:
         segments = Segments(self._disk, self._directory, self._items, clean=False)
         for segment in self._items[first:-1]:
             segments.sync_later(segment.write_indexes())
+            segment.release()  # a log may have more segments than the process may have files
         return Loaded(segments, next_offset, self._epochs, self._recovery)
 
     def _prepare(self, first: int, scan_base: int) -> None:

@@ -244,17 +244,20 @@ class Segment:
         else:
             self._index, self._time_index = index, time_index
 
-    def write_indexes(self) -> list[File]:
-        """Seal: both files as they stand, not yet durable; the files are the caller's to sync. May be repeated."""
+    def write_indexes(self) -> list[str]:
+        """Seal: both files as they stand, not yet durable; their paths, for the caller to sync. May be repeated."""
         index = self.index
         timestamp, offset = self.largest
         self.time_index.add(timestamp, offset - self.base_offset)
         written = []
         for suffix, content in ((INDEX, index.encode()), (TIME_INDEX, self.time_index.encode())):
             file = self._disk.open(self.path(suffix), create=True)
-            file.truncate(0)
-            file.append((content,))
-            written.append(file)
+            try:
+                file.truncate(0)
+                file.append((content,))
+            finally:
+                file.close()
+            written.append(self.path(suffix))
         return written
 
     # --- changing ----------------------------------------------------------------------------------------------------
@@ -268,6 +271,16 @@ class Segment:
         """Cut only; the indexes hold nothing from there on."""
         self.file.truncate(position)
         self._size = position
+
+    def sync(self) -> None:
+        """Make the content durable. A released file is opened only meanwhile. May run on another thread."""
+        held = self._file
+        file = self._disk.open(self.path(LOG)) if held is None else held
+        try:
+            file.sync()
+        finally:
+            if held is None:
+                file.close()
 
     def release(self) -> None:
         """Let go of file and indexes of a sealed segment; who still reads holds the file himself."""

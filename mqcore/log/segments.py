@@ -11,10 +11,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from mqcore.disk.port import Disk, File
+from mqcore.disk.port import Disk
 from mqcore.log.segment import LOG, SUFFIXES, Segment, segment_name
 
 DELETED: Final = ".deleted"
+
+_MOST_BYTES: Final = 2**31 - 1  # positions in an index have 32 bits
+_SYNC_AT_FILES: Final = 12  # of four rolls: two indexes and a snapshot each
+_MOST_UNSYNCED_FILES: Final = 768  # of 256 rolls, whose logs are held open until they are durable
+_MOST_OPEN: Final = 16
 
 
 class Segments:
@@ -26,12 +31,14 @@ class Segments:
         self.items = list(items)
         self.bases = [segment.base_offset for segment in self.items]
         self._bytes_before_active = sum(segment.size for segment in self.items[:-1])
-        self._unsynced: deque[File] = deque()  # indexes and snapshots
+        self._unsynced: deque[str] = deque()  # paths of indexes and snapshots
         self._names_changed = self._names_synced = 0
         self._is_new_to_parent = not clean  # even the folder's own name may not be durable
         if not clean:
             self._names_changed += 1
         self._deleted: deque[tuple[int, list[str]]] = deque()  # due at, paths
+        self._open: dict[Segment, None] = {}  # sealed segments whose file may be open, the least recently used first
+        self.synced_to = -1
 
     @property
     def active(self) -> Segment:
@@ -52,6 +59,7 @@ class Segments:
     def add(self, segment: Segment) -> None:
         if self.items:
             self._bytes_before_active += self.items[-1].size
+            self.keep_open(self.items[-1])
         self.items.append(segment)
         self.bases.append(segment.base_offset)
         self._names_changed += 1
@@ -76,12 +84,15 @@ class Segments:
 
     def replaced(self, first: int, last: int, segment: Segment) -> None:
         """Compaction put one segment in the place of items[first:last]; the files are changed already."""
+        for gone in self.items[first:last]:
+            self._open.pop(gone, None)
         self.items[first:last] = [segment]
         self.bases[first:last] = [segment.base_offset]
         self._bytes_before_active = sum(item.size for item in self.items[:-1])
 
     def _forget(self, segment: Segment, due_ms: int) -> None:
         self.sync_names()  # first what stays: an older name must not go before a newer one is sure
+        self._open.pop(segment, None)
         self.retire([segment.base_offset], due_ms)
         self._disk.sync_directory(self._directory)
 
@@ -108,6 +119,7 @@ class Segments:
         for index, segment in enumerate(self.items[:-1]):
             if self.bases[index + 1] <= flushed_offset:
                 segment.release()
+                self._open.pop(segment, None)
 
     # --- durability --------------------------------------------------------------------------------------------------
 
@@ -115,8 +127,32 @@ class Segments:
     def names_dirty(self) -> bool:
         return self._names_changed != self._names_synced
 
-    def sync_later(self, files: Iterable[File]) -> None:
-        self._unsynced.extend(files)
+    @property
+    def wants_sync(self) -> bool:
+        """Sealed segments are held open for the next sync, which should not wait for its regular time."""
+        return len(self._unsynced) >= _SYNC_AT_FILES
+
+    def may_grow(self, more_bytes: int) -> bool:
+        """Whether the active segment goes on past its limit, because too many files wait for a sync already."""
+        return len(self._unsynced) >= _MOST_UNSYNCED_FILES and self.has_room(more_bytes)
+
+    def has_room(self, more_bytes: int) -> bool:
+        """Whether an index could still point at the end of the active segment."""
+        return self.active.size + more_bytes <= _MOST_BYTES
+
+    def keep_open(self, segment: Segment) -> None:
+        """A sealed segment has its file open. Of these, and only if they are durable, the oldest give theirs back."""
+        self._open.pop(segment, None)
+        self._open[segment] = None
+        if len(self._open) > _MOST_OPEN:
+            for oldest in list(self._open)[:-_MOST_OPEN]:
+                index = self.index_of(oldest.base_offset)
+                if index + 1 >= len(self.bases) or self.bases[index + 1] <= self.synced_to:
+                    oldest.release()
+                    del self._open[oldest]
+
+    def sync_later(self, paths: Iterable[str]) -> None:
+        self._unsynced.extend(paths)
         self._names_changed += 1
 
     def sync(self, start: int, end: int) -> None:
@@ -125,16 +161,28 @@ class Segments:
         for segment, successor in zip(items, [*items[1:], None], strict=True):
             if segment.base_offset < end and (successor is None or successor.base_offset > start):
                 try:
-                    segment.file.sync()
+                    segment.sync()
                 except FileNotFoundError:
                     if segment in self.items:  # else it was removed meanwhile
                         raise
         while self._unsynced:
-            self._unsynced.popleft().sync()
+            self._sync_file(self._unsynced[0])
+            self._unsynced.popleft()
         if self._is_new_to_parent:
             self._disk.sync_directory(self._directory.rpartition("/")[0])
             self._is_new_to_parent = False
         self.sync_names()
+        self.synced_to = max(self.synced_to, end)
+
+    def _sync_file(self, path: str) -> None:
+        try:
+            file = self._disk.open(path)
+        except FileNotFoundError:
+            return  # its segment was removed meanwhile
+        try:
+            file.sync()
+        finally:
+            file.close()
 
     def sync_names(self) -> None:
         """Only the names: no hole among the segments, whatever becomes of their content."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from mqcore.disk.port import Disk, File
+from mqcore.disk.port import Disk
 from mqcore.log.segment import segment_name
 from mqcore.wire.batches import BatchHeader
 
@@ -38,14 +38,25 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     return [int(stem) for stem in stems if len(stem) == 20 and stem.isdigit()]
 
 
-def write_snapshot(disk: Disk, directory: str, offset: int, observer: BatchObserver) -> File:
-    """The state before `offset`; the file is the caller's to sync. Old ones beyond the last few go."""
-    file = disk.open(f"{directory}/{segment_name(offset, SNAPSHOT)}", create=True)
-    file.truncate(0)
-    file.append((observer.snapshot(),))
-    for old in snapshot_offsets(disk, directory)[:-_KEPT]:
+def write_snapshot(disk: Disk, directory: str, offset: int, observer: BatchObserver, needed_from: int = 0) -> str:
+    """The state before `offset`; the path of the file, for the caller to sync.
+
+    Old ones beyond the last few go, but never the newest at or below `needed_from`, nor any later one: a start that
+    verifies from there would have to read the headers of the whole log instead."""
+    path = f"{directory}/{segment_name(offset, SNAPSHOT)}"
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.append((observer.snapshot(),))
+    finally:
+        file.close()
+    offsets = snapshot_offsets(disk, directory)
+    oldest_needed = max((taken for taken in offsets if taken <= needed_from), default=0) if needed_from else offset
+    for old in offsets[:-_KEPT]:
+        if old >= oldest_needed:
+            break
         disk.remove(f"{directory}/{segment_name(old, SNAPSHOT)}")
-    return file
+    return path
 
 
 def restore_newest(disk: Disk, directory: str, observer: BatchObserver, limit: int) -> int | None:

@@ -8,6 +8,8 @@ Own rule: a fault of one partition never keeps the others from being opened, ser
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -185,12 +187,28 @@ class HostedPartitions:
             said = "disk is full, produces are refused" if self.disk_is_full else "disk has room again"
             log.warning(said, extra={"free_bytes": free_bytes, "least_bytes": least_bytes})
 
-    def sync_all(self) -> None:
-        """Ask for a sync of everything that is not durable yet."""
+    def sync_all(self) -> list[tuple[Partition, int]]:
+        """Request a sync of everything that is not durable yet; the logs, and the end that each will be durable to."""
+        wanted = []
         for partition in self:
             with contain_fault("sync", partition):
                 if partition.offline is None and partition.log.flushed_offset < partition.log.end_offset:
                     self._flusher.request(partition)
+                    wanted.append((partition, partition.log.end_offset))
+        return wanted
+
+    async def sync_and_checkpoint(self, patience_s: float) -> None:
+        """Sync everything, then write down how far it is durable. After `patience_s`, write down what there is."""
+        wanted = self.sync_all()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while wanted:
+                    partition, end = wanted[-1]
+                    if partition.offline is not None or partition.log.flushed_offset >= end:
+                        wanted.pop()
+                    else:
+                        await self._flusher.next_end()
+        self.checkpoint()
 
     def sync_overdue(self, now_ms: int) -> None:
         """Sync logs that have held something not durable for their `flush.ms`."""
@@ -204,8 +222,11 @@ class HostedPartitions:
 
     def checkpoint(self) -> None:
         """Write down how far each log is durable and where it starts: a restart scans only from there."""
+        points = {partition: partition.log.flushed_offset for partition in self}
         try:
-            self._write(RECOVERY_POINTS, {p.name: p.log.flushed_offset for p in self})
+            self._write(RECOVERY_POINTS, {partition.name: point for partition, point in points.items()})
+            for partition, point in points.items():
+                partition.log.recovery_point = point
         finally:
             self._write(LOG_STARTS, {p.name: int(p.log_start_offset) for p in self})
 

@@ -82,6 +82,11 @@ class Partition:
     def log_start_offset(self) -> Offset:
         return Offset(self.log.start_offset)
 
+    @property
+    def acknowledges_durable_only(self) -> bool:
+        """Whether acknowledgements wait for the sync."""
+        return self._durable_only
+
     def _take_config(self, config: LogConfig) -> None:
         """What every append asks for."""
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
@@ -151,7 +156,7 @@ class Partition:
             self._request_sync(self)
         else:
             self._advance()
-            if log.end_offset - log.flushed_offset >= self._flush_messages:
+            if log.end_offset - log.flushed_offset >= self._flush_messages or log.segments.wants_sync:
                 self._request_sync(self)
         return Appended(Offset(base), Offset(base + header.last_offset_delta + 1), append_time)
 

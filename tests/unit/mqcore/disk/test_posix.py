@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import resource
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,3 +138,26 @@ def test_a_large_file_is_gone_at_once_and_its_space_is_given_back_on_a_thread(
     assert disk.names("") == [] and len(closers) == 2
     for closer in closers:
         closer.run()
+
+
+def test_a_folder_is_synced_without_a_free_descriptor(tmp_path: Path) -> None:
+    disk = PosixDisk(tmp_path)
+    disk.make_directory("orders-0")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, before[1]))
+    taken = []
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(3):
+            disk.sync_directory("orders-0")
+        with pytest.raises(FileNotFoundError):
+            disk.sync_directory("gone")
+        os.close(taken.pop())
+        disk.sync_directory("orders-0")
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

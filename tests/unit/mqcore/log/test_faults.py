@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mqcore.disk.memory import MemoryDisk
+from mqcore.disk.posix import PosixDisk
 from mqcore.log.compaction import Compactor
 from mqcore.log.config import LogConfig
 from mqcore.log.log import Log, LogFailed
@@ -130,21 +133,53 @@ def test_a_fault_while_reading_ends_the_life_of_the_log_but_a_lack_of_descriptor
         log.read(1, 1, limit=3)
 
 
-def test_descriptors_that_run_out_in_a_roll_are_refused_and_tried_again() -> None:
+def test_without_a_descriptor_for_the_next_segment_the_active_one_goes_on() -> None:
     for nth in range(4):
         disk = MemoryDisk()
         log = open_log(disk, CONFIG)
         taken = [append(log, batch([b"x" * 300]))]
         disk.fail("open", errno.EMFILE, skip=nth)
-        for _ in range(2):
-            try:
-                taken.append(append(log, batch([b"y" * 300])))
-            except OSError as fault:
-                assert fault.errno == errno.EMFILE
-        assert len(taken) == 2 if nth < 4 else 3
-        assert stored(log) == taken
+        taken += [append(log, batch([b"y" * 300])) for _ in range(3)]
+        assert stored(log) == taken and len(log.segments.items) in (3, 4)
         disk.crash("kill")
         assert stored(open_log(disk, CONFIG)) == taken
+
+
+@pytest.mark.parametrize("kind", ["open", "sync_directory"])
+@pytest.mark.parametrize("errno_", [errno.EMFILE, errno.ENFILE])
+def test_a_sync_that_finds_no_descriptor_is_repeated_and_the_log_has_not_failed(kind: str, errno_: int) -> None:
+    for nth in range(8):
+        disk = MemoryDisk()
+        log = open_log(disk, CONFIG)
+        wanted = [append(log, batch([b"x" * 300])) for _ in range(3)]
+        disk.fail(kind, errno_, skip=nth)  # type: ignore[arg-type]
+        try:
+            log.sync()
+        except OSError as fault:
+            assert fault.errno == errno_ and log.flushed_offset == 0
+        assert log.failure is None
+        assert log.sync() == 3
+        disk.crash("power")
+        assert stored(open_log(disk, CONFIG)) == wanted
+
+
+def test_segments_that_wait_for_their_sync_hold_a_bounded_number_of_files(tmp_path: Path) -> None:
+    log = open_log(PosixDisk(tmp_path), LogConfig(segment_bytes=100))
+    before = open_files()
+    for _ in range(2_000):
+        append(log, batch([b"x" * 60]))
+    held = open_files() - before
+    assert held < 300 and log.segments.wants_sync
+    log.sync()
+    for number in range(0, 2_000, 9):  # a reader opens them again
+        assert log.read(number, 1, limit=2_000) is not None
+    append(log, batch([b"x" * 60]))
+    assert open_files() - before < 50
+    assert log.end_offset == 2_001
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 def test_a_disk_that_became_read_only_takes_the_log_offline() -> None:

@@ -63,3 +63,32 @@ def test_a_new_log_in_a_folder_with_an_old_snapshot_knows_no_producer() -> None:
     open_log(disk, CONFIG, observer=observer)
     assert observer.last == {}
     assert snapshot_offsets(disk, DIRECTORY) == []
+
+
+def test_a_start_after_many_rolls_reads_no_header_below_the_recovery_point() -> None:
+    """The owner stores the recovery point now and then; segments roll much more often."""
+    for stored_between in (0, 30):
+        disk, observer = MemoryDisk(), LastSequences()
+        log = open_log(disk, CONFIG, observer=observer)
+        for number in range(100):
+            append(log, batch([b"x" * 50], producer=number % 4, sequence=number))
+            if number == 20:
+                point = log.sync()
+            if number == 20 + stored_between:
+                log.recovery_point = point
+        disk.crash("kill")
+        found = LastSequences()
+        again = open_log(disk, CONFIG, recovery_point=point, observer=found)
+        assert found.last == observer.last and again.end_offset == 100
+        assert again.recovery.replayed_batches == 0
+        assert again.recovery.scanned_batches <= 100 - point + 3
+
+
+def test_snapshots_below_the_stored_recovery_point_go() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, CONFIG)
+    for number in range(100):
+        append(log, batch([b"x" * 50], producer=number % 4, sequence=number))
+        if number % 10 == 9:
+            log.recovery_point = log.sync()
+    assert len(snapshot_offsets(disk, DIRECTORY)) <= 8

@@ -11,8 +11,9 @@ import pytest
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.identity import Offset
+from mqcore.log.config import LogConfig
 from mqcore.metrics import Cell
-from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.flusher import BACKGROUND_THREADS, Flusher
 from mqcore.partitions.partition import Partition
 from tests.unit.mqcore.partitions.stage import Stage, placed
 
@@ -139,5 +140,81 @@ def test_requests_after_the_end_are_for_nothing() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not failed
+
+    run(test)
+
+
+def test_an_acknowledgement_does_not_queue_behind_the_periodic_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        go_on = threading.Event()
+        periodic = [Stage().partition for _ in range(50)]
+        for partition in periodic:
+            monkeypatch.setattr(partition.log, "sync", lambda: go_on.wait(10))
+            flusher.request(partition)
+        stage, durable = hosted(flusher)
+        try:
+            stage.append()
+            assert await committed(durable, 1) is None
+            assert syncs.value == 1
+        finally:
+            go_on.set()
+        while syncs.value < 51:
+            await flusher.next_end()
+
+    run(test)
+
+
+def test_a_log_that_becomes_durable_only_leaves_the_queue_of_the_periodic_syncs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        go_on = threading.Event()
+        for _ in range(BACKGROUND_THREADS):
+            busy = Stage().partition
+            monkeypatch.setattr(busy.log, "sync", lambda: go_on.wait(10))
+            flusher.request(busy)
+        stage = Stage()
+        stage.partition._request_sync = flusher.request
+        stage.append()
+        flusher.request(stage.partition)
+        try:
+            stage.partition.reconfigure(LogConfig(flush_messages=1))
+            _, end = placed(stage.append())
+            assert await committed(stage.partition, end) is None
+        finally:
+            go_on.set()
+
+    run(test)
+
+
+def test_a_deleted_log_is_not_waited_for_behind_the_syncs_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        go_on = threading.Event()
+        others = [Stage().partition for _ in range(BACKGROUND_THREADS)]
+        for partition in others:
+            monkeypatch.setattr(partition.log, "sync", lambda: go_on.wait(10))
+            flusher.request(partition)
+        deleted = Stage().partition
+        flusher.request(deleted)
+        deleted.go_offline("the topic was deleted")
+        flusher.settle(deleted)  # would block until the others have ended
+        go_on.set()
+        while syncs.value < BACKGROUND_THREADS:
+            await flusher.next_end()
+        assert syncs.value == BACKGROUND_THREADS
+
+    run(test)
+
+
+def test_a_sync_that_finds_no_descriptor_is_repeated_and_nothing_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqcore.partitions.flusher.RETRY_SECONDS", 0.01)
+
+    async def test(flusher: Flusher, failed: list[Exception], syncs: Cell) -> None:
+        disk = MemoryDisk()
+        stage, partition = hosted(flusher, disk)
+        disk.fail("sync_directory", errno.EMFILE, times=3)
+        stage.append()
+        assert await committed(partition, 1) is None
+        assert partition.offline is None and not failed and syncs.value == 4
 
     run(test)

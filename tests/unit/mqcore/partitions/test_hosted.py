@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
@@ -15,6 +16,7 @@ from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.identity import LeaderEpoch, TopicPartition, kafka_uuid
 from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
 from mqcore.log.errors import CorruptLog
+from mqcore.metrics import Cell
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.folders import STRAY_KEPT_MS
 from mqcore.partitions.hosted import HostedPartitions
@@ -556,3 +558,54 @@ def test_deleting_a_topic_is_no_alarm(caplog: pytest.LogCaptureFixture) -> None:
     folder.open()
     folder.hosted.remove(NAME)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_checkpoint_holds_what_its_own_syncs_made_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        disk, clock = MemoryDisk(), VirtualClock()
+        flusher = Flusher(lambda fault: None, Cell())
+        hosted = HostedPartitions(disk, clock, flusher, clean=False, producer_expiration_ms=60_000)
+        partitions = [hosted.open(TopicPartition("orders", index), OLD, LeaderEpoch(1), SMALL) for index in range(5)]
+        for partition in partitions:
+            assert partition is not None
+            for _ in range(40):
+                placed(partition.append(batch(), clock.wall_ms()))
+        await hosted.sync_and_checkpoint(10)
+        assert CheckpointFile(disk, RECOVERY_POINTS).read() == {p.name: 40 for p in hosted}
+        assert {p.log.recovery_point for p in hosted} == {40}
+        flusher.close()
+
+    asyncio.run(main())
+
+
+def test_a_checkpoint_is_written_even_if_a_sync_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        folder = Folder()
+        flusher = Flusher(lambda fault: None, Cell())
+        monkeypatch.setattr(flusher, "request", lambda partition: None)
+        folder.hosted._flusher = flusher
+        partition = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
+        assert partition is not None
+        placed(partition.append(batch(), folder.clock.wall_ms()))
+        await folder.hosted.sync_and_checkpoint(0.01)
+        assert CheckpointFile(folder.disk, RECOVERY_POINTS).read() == {NAME: 0}
+        flusher.close()
+
+    asyncio.run(main())
+
+
+def test_a_crash_after_many_rolls_replays_nothing_below_the_checkpoint() -> None:
+    folder = Folder()
+    partition = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
+    assert partition is not None
+    for number in range(400):
+        placed(partition.append(batch(producer=1, sequence=number), folder.clock.wall_ms()))
+        if number == 100:
+            folder.hosted.sync_all()
+            folder.flusher.run()
+        if number == 200:
+            folder.hosted.checkpoint()
+    folder.crash()
+    again = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
+    assert again is not None and again.log.end_offset == 400
+    assert again.log.recovery.replayed_batches == 0 and again.log.recovery.scanned_batches < 310
