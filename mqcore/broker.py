@@ -148,6 +148,7 @@ class Broker:
                 len(self.observer.image.topics[topic].partitions) if topic in self.observer.image.topics else 0
             ),
             expiry_interval_ms=config.offsets_retention_check_interval_ms,
+            forgotten=self._make_tombstones_durable,
         )
         self.services = Services(
             config=config,
@@ -224,6 +225,11 @@ class Broker:
             self.partitions.remove(name)
         if gone:
             self.groups.topic_deleted(gone[0].topic)
+
+    def _make_tombstones_durable(self, offsets: Partition) -> None:
+        """Before the next metadata command: a topic of the same name must not survive a power loss without them."""
+        resume = self.controller.pause()
+        offsets.when_durable(lambda fault: resume())
 
     def _take_broker_defaults(self) -> None:
         """What was changed at run time for this broker comes before what was changed for all."""

@@ -8,6 +8,7 @@ With two it could not (the first may be lost and the second not), and the broker
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from mqcore.clock import Clock
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand
@@ -24,6 +25,17 @@ class Controller:
         self._waiting: deque[tuple[ControllerCommand, Waiter[ControllerAnswer]]] = deque()
         self._under_way = False
         self._looping = False
+        self._pauses = 0
+
+    def pause(self) -> Callable[[], None]:
+        """Decide no further command until the returned function is called (once)."""
+        self._pauses += 1
+
+        def resume() -> None:
+            self._pauses -= 1
+            self._go_on()
+
+        return resume
 
     def submit(self, command: ControllerCommand, waiter: Waiter[ControllerAnswer]) -> None:
         """`waiter` is called exactly once, now or later."""
@@ -36,7 +48,7 @@ class Controller:
             return
         self._looping = True
         try:
-            while self._waiting and not self._under_way:
+            while self._waiting and not self._under_way and not self._pauses:
                 command, waiter = self._waiting.popleft()
                 self._under_way = True
                 self._runner.submit(command, self._then_go_on(waiter))

@@ -19,7 +19,6 @@ from mqcore.groups.commands import (
     Asks,
     CommitOffsets,
     ExpireOffsets,
-    ForgetTopic,
     GroupAnswer,
     GroupCommand,
     Join,
@@ -61,11 +60,14 @@ class GroupCoordinator:
         partitions_of: Callable[[str], int],
         *,
         expiry_interval_ms: int = 600_000,
+        forgotten: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
+        """`forgotten` is told of each partition that got tombstones for the offsets of a deleted topic."""
         self._rules = rules
         self._clock = clock
         self._partitions_of = partitions_of
         self._expiry_interval_ms = expiry_interval_ms
+        self._forgotten = forgotten
         self._expiry: Timer | None = None
         self.memory = GroupMemory(rules.memory_bytes)
         self._refused_before = 0
@@ -73,18 +75,23 @@ class GroupCoordinator:
         self._led: dict[int, LedPartition] = {}
         self._to_load: deque[LedPartition] = deque()
         self._loading: Timer | None = None
-        self._offline: set[int] = set()  # partitions of this broker whose log could not be opened
+        self._offline: dict[int, set[str]] = {}  # partitions whose log could not be opened: topics deleted since
 
     # ── leadership ───────────────────────────────────────────────────────────────────────────────
 
     def lead(self, index: int, partition: Partition) -> None:
         """Take over the groups of a partition: they are loaded from its log first, a piece at a time."""
-        self._offline.discard(index)
-        if index in self._led:
-            self.resign(index)
+        deleted_topics = self._deleted_topics(index)
+        self.resign(index)
         self._led[index] = led = LedPartition(
-            partition, self._rules, self._clock, lambda topic: self._partitions_of(topic) > 0, self.memory
+            partition,
+            self._rules,
+            self._clock,
+            lambda topic: self._partitions_of(topic) > 0,
+            self.memory,
+            self._forgotten,
         )
+        led.deleted_topics |= deleted_topics
         self._to_load.append(led)
         if self._loading is None:
             self._load()
@@ -107,12 +114,18 @@ class GroupCoordinator:
 
     def cannot_lead(self, index: int) -> None:
         """The log of this partition could not be opened: its groups are unavailable, and no other broker has them."""
+        deleted_topics = self._deleted_topics(index)
         self.resign(index)
-        self._offline.add(index)
+        self._offline[index] = deleted_topics
+
+    def _deleted_topics(self, index: int) -> set[str]:
+        """Topics that were deleted while the groups of this partition were not loaded."""
+        led = self._led.get(index)
+        return self._offline.get(index, set()) | (set() if led is None else led.deleted_topics)
 
     def resign(self, index: int) -> None:
         """Somebody else coordinates these groups now, or nobody: all who wait are told to look for it."""
-        self._offline.discard(index)
+        self._offline.pop(index, None)
         led = self._led.pop(index, None)
         if led is not None:
             led.stop()
@@ -236,9 +249,9 @@ class GroupCoordinator:
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic go with it: a new topic of the same name begins at nothing."""
         for led in self._led.values():
-            for group_id, machine in led.machines():
-                if any(name == topic for name, _ in machine.state.offsets):
-                    self.submit(group_id, ForgetTopic(topic), _log_refusal(group_id))
+            led.forget_topic(topic)
+        for deleted_topics in self._offline.values():
+            deleted_topics.add(topic)
 
     def _expire(self) -> None:
         """Look at all groups, a few in each turn of the event loop; then again after the interval."""

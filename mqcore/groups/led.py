@@ -42,6 +42,7 @@ class LedPartition:
         clock: Clock,
         topic_exists: Callable[[str], bool],
         memory: GroupMemory | None = None,
+        forgotten: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self.groups: dict[str, GroupRunner] = {}
         self.unavailable: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -49,10 +50,12 @@ class LedPartition:
         self._rules = rules
         self._clock = clock
         self._topic_exists = topic_exists
+        self._forgotten = forgotten
         self._memory = memory or GroupMemory(rules.memory_bytes)
         self._records: Iterator[Record] | None = None
         self._machines: dict[str, GroupMachine] = {}  # while they are loaded
         self._set_aside: set[str] = set()
+        self.deleted_topics: set[str] = set()  # since the log was written; forgotten when the groups are loaded
 
     def create(self, group_id: str, machine: GroupMachine | None = None) -> GroupRunner:
         journal = PartitionJournal[GroupFact](self._partition, partial(encode, group_id), self._clock)
@@ -72,6 +75,23 @@ class LedPartition:
 
     def machines(self) -> list[tuple[str, GroupMachine]]:
         return [(group_id, _machine(runner)) for group_id, runner in self.groups.items()]
+
+    def forget_topic(self, topic: str) -> None:
+        """Write tombstones for all offsets of a deleted topic, now or as soon as the groups are known."""
+        if self.unavailable is not None:
+            self.deleted_topics.add(topic)
+            return
+        end = self._partition.log.end_offset
+        for group_id, machine in self.machines():
+            if any(name == topic for name, _ in machine.state.offsets):
+                self.groups[group_id].submit(ForgetTopic(topic), partial(self._forgot, group_id, topic))
+        if self._partition.log.end_offset > end:
+            self._forgotten(self._partition)
+
+    def _forgot(self, group_id: str, topic: str, answer: GroupAnswer | JournalFault) -> None:
+        if answer is not ErrorCode.NONE:
+            place = {"group": group_id, "topic": topic, "fault": str(answer)}
+            log.error("offsets of a deleted topic were not removed", extra=place)
 
     def is_set_aside(self, group_id: str) -> bool:
         """Whether the group takes more memory than there is, and was not loaded."""
@@ -175,15 +195,17 @@ class LedPartition:
             )
         for runner in list(self.groups.values()):
             runner.submit(Resume(), lambda _: None)
-            self._forget_deleted_topics(runner)
+        self._forget_deleted_topics()
         if self.groups:
             log.info("groups were loaded", extra={"partition": str(self._partition.name), "groups": len(self.groups)})
 
-    def _forget_deleted_topics(self, runner: GroupRunner) -> None:
+    def _forget_deleted_topics(self) -> None:
         """A topic may have been deleted right before the crash; one of the same name must not begin at its offsets."""
-        for topic in {topic for topic, _ in _machine(runner).state.offsets}:
-            if not self._topic_exists(topic):
-                runner.submit(ForgetTopic(topic), lambda _: None)
+        topics = {topic for _, machine in self.machines() for topic, _ in machine.state.offsets}
+        for topic in sorted(topics):
+            if topic in self.deleted_topics or not self._topic_exists(topic):
+                self.forget_topic(topic)
+        self.deleted_topics.clear()
 
 
 def _machine(runner: GroupRunner) -> GroupMachine:

@@ -69,6 +69,7 @@ class Partition:
         self.before_first_append: Callable[[], None] | None = None
         self.watchers = Watchers()
         self._committed = CommitQueue()
+        self._durable = CommitQueue()
         self._request_sync = request_sync
         self._take_config(log.config)
         self.lead(leader_epoch)
@@ -181,8 +182,19 @@ class Partition:
         else:
             self._committed.add(end, then)
 
+    def when_durable(self, then: Committed) -> None:
+        """Sync what has been appended so far, whatever the topic asks for, and call `then`."""
+        if self.offline is not None:
+            then(OSError(errno.EIO, self.offline))
+        elif self.log.flushed_offset >= self.log.end_offset:
+            then(None)
+        else:
+            self._durable.add(Offset(self.log.end_offset), then)
+            self._request_sync(self)
+
     def synced(self) -> None:
         """A sync has ended: more of the log is durable."""
+        self._durable.release(self.log.flushed_offset)
         if self.offline is None and self._durable_only:
             self._advance()
 
@@ -210,6 +222,7 @@ class Partition:
         if self.offline is None:
             self.offline = reason
             self._committed.fail(OSError(errno.EIO, reason))
+            self._durable.fail(OSError(errno.EIO, reason))
             self.watchers.tell()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────

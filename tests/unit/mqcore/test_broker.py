@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
 from mqcore.broker import METADATA_BATCH_BYTES, OFFSETS, CannotStart
 from mqcore.controller import records
-from mqcore.controller.facts import ConfigChanged, ResourceType
+from mqcore.controller.commands import CreateTopics, DeleteTopics, NewTopic
+from mqcore.controller.facts import ConfigChanged, ResourceType, TopicCreated
 from mqcore.controller.image import METADATA_TOPIC
 from mqcore.disk.lock import DirectoryLocked
 from mqcore.disk.port import Disk
@@ -26,7 +27,7 @@ from mqcore.wire.records import LIMIT_BYTES, Record, build_batch
 from tests.unit.mqcore.apis.stack import Stack
 
 CREATE, ALTER, INCREMENTAL, GROW = 19, 33, 44, 37
-FIND_COORDINATOR, LIST_GROUPS, COMMIT = 10, 16, 8
+FIND_COORDINATOR, LIST_GROUPS, COMMIT, OFFSET_FETCH = 10, 16, 8, 9
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 LONG = "0:1," * 8_000
 
@@ -140,6 +141,29 @@ def test_groups_whose_log_cannot_be_opened_are_unavailable_and_the_others_work(t
     with Stack(tmp_path) as stack:
         errors = {commit(stack, group) for group in groups}
         assert errors == {ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+def test_a_topic_is_not_made_again_before_its_offsets_are_durably_forgotten(tmp_path: Path) -> None:
+    with Stack(tmp_path) as stack:
+        stack.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["shop"])
+        stack.create("orders")
+        assert commit(stack, "shop") == ErrorCode.NONE
+        (offsets,) = [one for one in stack.services.partitions if one.topic == OFFSETS and one.produced_records]
+        seen: list[tuple[bool, bool]] = []
+
+        def learn(fact: object) -> None:
+            if isinstance(fact, TopicCreated):
+                seen.append((offsets.log.flushed_offset == offsets.log.end_offset, offsets.log.end_offset > 1))
+
+        stack.services.observer.listen(learn)
+        stack.submit(DeleteTopics((("orders", None),)), CreateTopics((NewTopic("orders", uuid4(), 1, 1),)))
+        assert seen == [(True, True)]
+        assert fetched(stack, "shop") == -1
+
+
+def fetched(stack: Stack, group: str) -> int:
+    answer = stack.ask(OFFSET_FETCH, 1, group_id=group, topics=[{"name": "orders", "partition_indexes": [0]}])
+    return int(answer.topics[0].partitions[0].committed_offset)
 
 
 def commit(stack: Stack, group: str) -> int:

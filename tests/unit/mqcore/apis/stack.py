@@ -89,13 +89,14 @@ class Stack:
             response = await call.response
         return b"".join(piece for piece in served.encode(version, response) if isinstance(piece, bytes | bytearray))
 
-    def submit(self, command: ControllerCommand) -> None:
-        """What the broker asks of the controller by itself."""
+    def submit(self, *commands: ControllerCommand) -> None:
+        """What the broker asks of the controller by itself; several are submitted at once."""
 
         async def done() -> None:
-            answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            self.services.controller.submit(command, answer.set_result)
-            await answer
+            answers: list[asyncio.Future[object]] = [asyncio.get_running_loop().create_future() for _ in commands]
+            for command, answer in zip(commands, answers, strict=True):
+                self.services.controller.submit(command, answer.set_result)
+            await asyncio.gather(*answers)
 
         self._runner.run(asyncio.wait_for(done(), DEADLINE_S))
 

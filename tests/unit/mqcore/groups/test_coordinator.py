@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,8 @@ from mqcore.groups.commands import (
     CommitAnswer,
     CommitOffsets,
     DeleteGroup,
+    DeleteOffsets,
+    DeleteOffsetsAnswer,
     Describe,
     Description,
     FetchOffsets,
@@ -304,6 +307,82 @@ def test_offsets_of_a_topic_that_was_deleted_right_before_a_crash_go_when_they_a
     office.topics.add("orders")
     assert office.committed("shop", "orders") is None
     assert office.committed("shop", "payments") == 6
+
+
+@pytest.mark.parametrize("how", ["loading", "offline"])
+def test_offsets_of_a_topic_that_is_deleted_and_made_again_before_its_groups_are_loaded_go(how: str) -> None:
+    office = Office()
+    for offset in range(RECORDS_PER_STEP + 1):
+        office.commit("shop", "orders", offset=offset)
+    office.commit("shop", "payments", offset=6)
+    office.restart()
+    if how == "offline":
+        office.coordinator.cannot_lead(office.place("shop"))
+        office.coordinator.cannot_lead(office.place("shop"))
+    office.coordinator.topic_deleted("orders")
+    if how == "offline":
+        office.lead(office.place("shop"))
+    while office.submit("shop", Describe()).answer is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        office.clock.advance(0)
+    for _ in range(2):
+        assert office.committed("shop", "orders") is None
+        assert office.committed("shop", "payments") == 6
+        office.restart()
+        while office.submit("shop", Describe()).answer is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            office.clock.advance(0)
+
+
+def test_a_group_whose_last_offset_is_deleted_is_there_until_it_is_deleted_or_expires() -> None:
+    office = Office()
+    for end in ("delete", "expire"):
+        office.commit("shop")
+        assert isinstance(office.submit("shop", DeleteOffsets((("orders", 0),))).answer, DeleteOffsetsAnswer)
+        for _ in range(2):
+            assert phase_of(office, "shop") is Phase.EMPTY
+            listed = office.coordinator.list_groups()
+            assert isinstance(listed, list) and [group.group_id for group in listed] == ["shop"]
+            office.restart()
+        if end == "delete":
+            assert office.submit("shop", DeleteGroup()).answer is ErrorCode.NONE
+        else:
+            office.clock.advance(600_000)
+        for _ in range(2):
+            assert office.submit("shop", DeleteGroup()).answer is ErrorCode.GROUP_ID_NOT_FOUND
+            assert office.coordinator.group_count == 0
+            office.restart()
+
+
+def test_offsets_of_many_groups_are_looked_at_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "EXPIRED_GROUPS_PER_STEP", 5)
+    office = Office()
+    for number in range(12):
+        office.commit(f"old-{number}")
+    office.clock.wall_ahead_ms += AT_ONCE.offsets_retention_ms
+    left: list[Callable[[], None]] = []
+    monkeypatch.setattr(office.clock, "call_soon", left.append)
+    office.clock.advance(600_000)
+    counts = [office.coordinator.group_count]
+    while left:
+        left.pop()()
+        counts.append(office.coordinator.group_count)
+    assert counts == [7, 2, 0]
+    monkeypatch.undo()
+    office.commit("new")
+    office.clock.wall_ahead_ms += AT_ONCE.offsets_retention_ms
+    office.clock.advance(600_000)
+    assert office.coordinator.group_count == 0, "and the next look comes after the interval"
+
+
+def test_a_look_at_offsets_that_is_under_way_ends_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "EXPIRED_GROUPS_PER_STEP", 1)
+    office = Office()
+    for number in range(3):
+        office.commit(f"old-{number}")
+    monkeypatch.setattr(office.clock, "call_soon", lambda callback: office.clock.call_later(10, callback))
+    office.clock.advance(600_000)
+    assert office.clock.next_timer_ms == 10
+    office.coordinator.close()
+    assert office.clock.next_timer_ms is None
 
 
 def test_old_offsets_are_looked_for_regularly() -> None:

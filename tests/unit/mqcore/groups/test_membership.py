@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mqcore.groups.commands import Describe, Phase, Resume, Sync
+from mqcore.groups.facts import Member
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.groups.cast import AT_ONCE, SESSION_MS, Group, subscription
 
@@ -264,3 +267,47 @@ def test_the_protocol_of_a_group_in_a_rebalance_means_nothing() -> None:
     group.stable()
     group.join()
     assert group.submit(Describe()).answer.protocol == ""
+
+
+class Watched(dict[str, Member]):
+    """Members that count how often all of them are looked at."""
+
+    rounds = 0
+
+    def values(self) -> Any:
+        self.rounds += 1
+        return super().values()
+
+    def items(self) -> Any:
+        self.rounds += 1
+        return super().items()
+
+    def __iter__(self) -> Iterator[str]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_a_heartbeat_looks_at_no_other_member() -> None:
+    group = Group()
+    group.without_checks()
+    members = group.stable(20)
+    group.state.members = watched = Watched(group.state.members)
+    group.heartbeat(members[0])
+    watched.rounds = 0
+    for member in members * 5:
+        group.advance(10)
+        assert group.heartbeat(member) is ErrorCode.NONE
+    assert watched.rounds == 0
+
+
+def test_a_silent_member_among_many_that_send_heartbeats_is_noticed_in_time() -> None:
+    group = Group()
+    silent, *others = group.stable(5)
+    for _ in range(9):
+        group.advance(SESSION_MS // 10)
+        for member in others:
+            group.heartbeat(member)
+    group.advance(SESSION_MS // 10 - 1)
+    assert silent in group.state.members
+    group.advance(1)
+    assert set(group.state.members) == set(others)
