@@ -19,7 +19,7 @@ ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(ENOUGH)' 2>/dev/null && echo $(name))))
 
-.PHONY: help env demo unsafe rush check test night static lint format lock bench docs clean
+.PHONY: help env demo unsafe rush check test night static security lint format lock bench docs clean
 
 help:  ## List these words
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read word says; do printf '  make %-8s %s\n' "$$word" "$$says"; done
@@ -44,7 +44,7 @@ unsafe: $(STAMP)  ## The same with the guards off: it ends in FAIL, and says whi
 rush: $(STAMP)  ## Locust's page against a running stack: http://127.0.0.1:8089
 	@$(BIN)/locust -f loadtest/locustfile.py
 
-check: static  ## The quick gate: format, lint, types, architecture, unit tests, quick simulation (under 5 minutes)
+check: static security  ## The quick gate: format, lint, types, weaknesses, architecture, unit tests (under 5 minutes)
 	$(BIN)/pytest -q $(SHARE) $(QUICK) -m "not slow"
 
 test: static  ## All tests: the quick gate, contracts, long simulations, other people's clients (under 30 minutes)
@@ -59,6 +59,9 @@ static: $(STAMP)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+security: $(STAMP)  ## Look for risky calls, secrets, unsafe settings and vulnerable packages
+	sh .ci/security $(BIN)
 
 format: $(STAMP)  ## Format the code and repair what the linter can
 	$(BIN)/ruff format .

@@ -64,7 +64,7 @@ class Parts:
             end = at + 4 + int.from_bytes(content[at : at + 4], "big")
             if end > len(content):
                 break
-            messages.append(marshal.loads(content[at + 4 : end]))
+            messages.append(marshal.loads(content[at + 4 : end]))  # from our own child process  # nosec B302
             at = end
         self._rest = content[at:]
         return messages

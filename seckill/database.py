@@ -26,7 +26,7 @@ KEEPALIVE = {"idle": 5, "interval": 2, "count": 3}
 WEB_STATEMENT_MS = 5_000
 BATCH_STATEMENT_MS = 30_000
 
-NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+NAMES = {name: name.upper() for name in ("user", "password", "host", "port")} | {"dbname": "NAME"}
 
 
 def settings_of(url: str, *, pool: int = 0, statement_timeout_ms: int = 0) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 PREFIX = "SECKILL_"
 IN_A_FILE = "_FILE"
 OF_THE_STACK = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME"}
-DEVELOPMENT_SECRET = "for development only, never for a real sale"
+DEVELOPMENT_SECRET = "for development only, never for a real sale"  # pragma: allowlist secret
 RANGES = {"address_bits_v4": (8, 32), "address_share_percent": (0, 100)}
 SECRETS = ("secret_key", "provider_secret")
 SECRET_BYTES_MIN = 32

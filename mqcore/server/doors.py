@@ -17,7 +17,7 @@ from mqcore.server.traffic import Traffic
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
-EVERYWHERE = ("", "0.0.0.0", "::")
+EVERYWHERE = ("", "0.0.0.0", "::")  # nosec B104
 
 
 class CannotListen(Exception):

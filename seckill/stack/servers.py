@@ -99,8 +99,8 @@ def _create_role(folder: Path, name: str, password: str | None) -> None:
     """In Postgres' single-user mode: no port is open before the password is set."""
     prefix, how = _run_as(name)
     single = [*prefix, str(postgres_binaries() / "postgres"), "--single", "-D", str(folder), "postgres"]
-    secret = "NULL" if password is None else "'" + password.replace("'", "''") + "'"
-    command = f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD {secret}\n"
+    quoted = "NULL" if password is None else "'" + password.replace("'", "''") + "'"
+    command = f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD {quoted}\n"
     done = subprocess.run(single, input=command, capture_output=True, text=True, **how)
     if done.returncode or "ERROR" in done.stderr:
         raise NoServer(f"creating the role {ROLE} failed: {done.stderr.strip()}")

@@ -127,7 +127,7 @@ def who(topic: Topic, condition: str, value: float) -> list[str]:
             [MOST_DELIVERY_S],
         )
         cursor.execute(
-            f"SELECT name FROM {ProducerLease._meta.db_table} WHERE topic = %s AND {condition} ORDER BY name",
+            f"SELECT name FROM {ProducerLease._meta.db_table} WHERE topic = %s AND {condition} ORDER BY name",  # nosec B608
             [topic.name, value],
         )
         return [str(name) for (name,) in cursor.fetchall()]
