@@ -2,8 +2,10 @@
 
 The key is looked up before anything is refused: a known one gets its own answer again, whatever has happened since.
 Redis TIME is the clock of the whole sale: window, admission time and deadline rest on it, so a gateway whose own clock
-is wrong changes nothing. Without Redis nobody is admitted. What a gateway has found out by itself (`shut`, `ticket`,
-`full`) comes along with the request and takes its turn among the reasons, so that the cheapest and plainest is given.
+is wrong changes nothing. Without Redis nobody is admitted. What Redis remembers belongs to one life of it: a Redis that
+was started again, with old data or none, is known by its run_id, and begins to remember again. What a gateway has found
+out by itself (`shut`, `ticket`, `full`) comes along with the request and takes its turn among the reasons, so that the
+cheapest and plainest is given.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class Verdict(StrEnum):
     SOLD_OUT = "sold_out"
     BACKLOG = "backlog"
     NO_QUEUE = "no_queue"
+    NO_SUCH_SALE = "no_such_sale"
+    UNKNOWN = "unknown"  # it may have been admitted before; nothing final can be said yet
 
 
 class Ask(NamedTuple):
@@ -69,6 +73,14 @@ class Ask(NamedTuple):
     unpaid_max: int = 0  # units that requests of this address may hold without paying; 0: no limit
 
 
+class Memory(StrEnum):
+    """Of a refused request: might it have been admitted before, and Redis has forgotten it?"""
+
+    WHOLE = ""  # no: Redis remembers from before the opening
+    LOST = "lost"  # yes, and by now it has been decided
+    LOST_JUST_NOW = "lost_just_now"  # yes, and it may still be in the queue
+
+
 class Admitted(NamedTuple):
     """`place` is where a known request stands already. `is_first` is False if Redis began to remember only after the
     sale had opened: then this request may have been here before, unremembered."""
@@ -79,6 +91,7 @@ class Admitted(NamedTuple):
     deadline_ms: int = 0
     place: Place | None = None
     is_first: bool = False
+    memory: Memory = Memory.WHOLE
 
 
 class Remembered(NamedTuple):
@@ -90,21 +103,37 @@ class Remembered(NamedTuple):
     is_first: bool  # as in `Admitted`
 
 
+LIFE_KEY = "admission:life"
+
+# Gives `now`, `life` (its run_id) and `since`. A `since` of another life says nothing: between its end and
+# this one's beginning anything may have been forgotten.
+LIFE = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local since = redis.call('GET', 'admission:since')
+local known_life = redis.call('GET', 'admission:life')
+if not since or (known_life and known_life ~= life) then
+  since = now
+  redis.call('SET', 'admission:since', now)
+end
+if known_life ~= life then redis.call('SET', 'admission:life', life) end
+since = tonumber(since)
+"""
+BEGIN = LIFE + "return life"
+
 # ARGV: requests and places (JSON), deadline after, remember ms, user rate, burst, address rate, burst, most tries of a
 # user in a sale, ms after which no request is unpaid any more. All requests are one text: a client library pays for
 # each argument, Redis hardly.
 # Units that an address holds unpaid: a hash of `units:admitted at` by request, and their sum. The sum is only corrected
 # when it is too large, and then once a second: requests leave it that were refused, paid, returned, or are too old.
-# What is remembered: body|user|admitted at|deadline|first (1 or 0), and |topic/partition/offset once it has a place.
-_ADMIT = """
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+# What is remembered: body|user|admitted at|deadline|first (the life in which it was, or 0), and |topic/partition/offset
+# once it has a place.
+_ADMIT = (
+    LIFE
+    + """
 local deadline_after, remember_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
-local since = redis.call('GET', 'admission:since')
-if not since then
-  since = now
-  redis.call('SET', 'admission:since', now)
-end
+local remembers_from = math.max(since, now - remember_ms)
 for _, placed in ipairs(cjson.decode(ARGV[2])) do
   local key = 'admission:request:' .. placed[1]
   local known = redis.call('GET', key)
@@ -117,7 +146,7 @@ local function take(key, rate, burst)
   local tokens = burst
   if bucket then
     local left, at = string.match(bucket, '^(.*):(.*)$')
-    tokens = math.min(burst, left + (now - at) * rate / 1000)
+    tokens = math.min(burst, left + math.max(0, now - at) * rate / 1000)
   end
   local enough = tokens >= 1
   if enough then tokens = tokens - 1 end
@@ -147,6 +176,12 @@ local function unpaid(key, most)
   redis.call('HSET', key, 'sum', sum, 'looked', now)
   return sum
 end
+local after_closing_ms = 3600000
+local function memory(opens, closes)
+  if remembers_from < opens and now < closes + after_closing_ms then return '' end
+  if now - since < deadline_after and since >= opens then return 'lost_just_now' end
+  return 'lost'
+end
 local function judge(id, body, user, address, opens, closes, shut, ticket, number, expires, full,
                      sale, units, most_unpaid)
   local key = 'admission:request:' .. id
@@ -167,29 +202,30 @@ local function judge(id, body, user, address, opens, closes, shut, ticket, numbe
   if full ~= '' then return full end
   local tries = 'admission:tries:' .. sale .. ':' .. user
   if tonumber(redis.call('GET', tries) or 0) >= most_tries then return 'too_many_tries' end
-  local life = math.min(remember_ms, closes - now + 3600000)
+  local kept_ms = math.min(remember_ms, closes - now + after_closing_ms)
   if most_unpaid > 0 then
     local key = 'admission:unpaid:' .. sale .. ':' .. address
     local sum = unpaid(key, most_unpaid)
     if sum > 0 and sum + units > most_unpaid then return 'too_many_unpaid' end
     redis.call('HSET', key, id, string.format('%.0f:%.0f', units, now), 'sum', sum + units)
-    redis.call('PEXPIRE', key, life)
+    redis.call('PEXPIRE', key, kept_ms)
   end
-  if redis.call('INCR', tries) == 1 then redis.call('PEXPIRE', tries, life) end
-  local first = 0
-  if tonumber(since) < opens then first = 1 end
-  local value = string.format('%s|%s|%.0f|%.0f|%d', body, user, now, now + deadline_after, first)
-  redis.call('SET', key, value, 'PX', life)
+  if redis.call('INCR', tries) == 1 then redis.call('PEXPIRE', tries, kept_ms) end
+  local first = '0'
+  if remembers_from < opens then first = life end
+  local value = string.format('%s|%s|%.0f|%.0f|%s', body, user, now, now + deadline_after, first)
+  redis.call('SET', key, value, 'PX', kept_ms)
   redis.call('SET', 'admission:ticket:' .. number, id, 'PX', expires - now)
   return 'admitted', value
 end
 local answers = {}
 for at, ask in ipairs(cjson.decode(ARGV[1])) do
   local verdict, value = judge(unpack(ask))
-  answers[at] = verdict .. '|' .. (value or '')
+  answers[at] = verdict .. '|' .. (value or memory(ask[5], ask[6]))
 end
-return string.format('%.0f', now) .. '\\n' .. table.concat(answers, '\\n')
+return string.format('%.0f %s', now, life) .. '\\n' .. table.concat(answers, '\\n')
 """
+)
 
 
 @lru_cache(maxsize=1)
@@ -220,26 +256,34 @@ def admit(asks: Sequence[Ask], placed: Sequence[tuple[UUID, Place]] = ()) -> lis
         told = client.evalsha(script.sha, 0, *arguments)
     except NoScriptError:
         told = client.eval(_ADMIT, 0, *arguments)
-    now, *answers = str(told).split("\n")
-    return [_admitted(int(now), answer) for _, answer in zip(asks, answers, strict=False)]  # no asks: one empty line
+    head, *answers = str(told).split("\n")
+    now, life = head.split(" ")
+    # Without asks there is one empty line.
+    return [_admitted(int(now), life, answer) for _, answer in zip(asks, answers, strict=False)]
 
 
-def remembered(value: str | None) -> Remembered | None:
-    """From what `request_key` holds."""
-    if value is None:
+def remember(request_id: UUID, fingerprint: str, user_id: str, now_ms: int, place: str) -> None:
+    """A request that was forgotten and has been decided: it is known again, whatever has been put there since."""
+    redis().set(request_key(request_id), f"{fingerprint}|{user_id}|{now_ms}|{now_ms}|0|{place}", ex=REMEMBER_S)
+
+
+def remembered(value: str | None, life: str | None = None) -> Remembered | None:
+    """From what `request_key` holds. `life`: the present one of Redis; of another life nothing is known to be first."""
+    if not value:
         return None
     _, user_id, _, deadline, first, *where = value.split("|")
-    return Remembered(user_id, int(deadline), place(where[0]) if where else None, first == "1")
+    is_first = first != "0" and life in (None, first)
+    return Remembered(user_id, int(deadline), place(where[0]) if where else None, is_first)
 
 
 def request_key(request_id: UUID) -> str:
     return f"admission:request:{request_id}"
 
 
-def _admitted(now_ms: int, answer: str) -> Admitted:
+def _admitted(now_ms: int, life: str, answer: str) -> Admitted:
     verdict, *known = answer.split("|")
     if verdict not in ("admitted", "known"):
-        return Admitted(Verdict(verdict), now_ms)
+        return Admitted(Verdict(verdict), now_ms, memory=Memory(known[0]))
     _, _, admitted_at, deadline, first, *where = known
     found = place(where[0]) if where else None
-    return Admitted(Verdict(verdict), now_ms, int(admitted_at), int(deadline), found, first == "1")
+    return Admitted(Verdict(verdict), now_ms, int(admitted_at), int(deadline), found, first == life)

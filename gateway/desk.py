@@ -6,10 +6,8 @@ turns. What comes in and goes out are plain values, so that it may be done in an
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -20,6 +18,7 @@ from gateway.admission import Admitted, Ask, Verdict
 from gateway.events import MOST_UNITS
 from gateway.identity import request_id as derive_request_id
 from gateway.places import Standing
+from gateway.recalling import fingerprint
 from gateway.sales import Availability
 from gateway.submissions import GiveBack, Turnstile, Wanted, queue_of
 from gateway.watching import watch
@@ -35,6 +34,7 @@ UNPAID_MAX = 1000
 """Of one address in one sale, however large: admission reads each of them when it corrects their sum."""
 PAUSE_S = 2.0
 LONGEST_RETRY_S = 60.0
+LAST_MS = 10**16
 UNPAID_RETRY_S = 5.0
 
 REFUSALS: dict[Verdict, tuple[int, str, str]] = {
@@ -52,6 +52,8 @@ REFUSALS: dict[Verdict, tuple[int, str, str]] = {
     Verdict.SOLD_OUT: (409, "sold-out", "The last unit has been sold."),
     Verdict.BACKLOG: (503, "queue-too-long", "Your turn would come too late: the queue is longer than that."),
     Verdict.NO_QUEUE: (503, "queue-unavailable", "The queue takes nothing just now."),
+    Verdict.NO_SUCH_SALE: (404, "no-such-sale", "There is no such sale."),
+    Verdict.UNKNOWN: (503, "queue-unknown", "Your request may be in the queue. Send it again, under the same key."),
 }
 
 
@@ -88,7 +90,7 @@ class Desk:
         user_id = call.user_id or tokens.bearer(call.authorization)
         if not KEY.fullmatch(call.key):
             raise Problem(400, "bad-idempotency-key", "Send an Idempotency-Key of 1 to 64 printable characters.")
-        view = sales.find(call.sale_id, missing_for_s=sales.JUST_S)  # who was shown it a moment ago may buy
+        view = _view(call.sale_id)
         quantity = body(call.body).get("quantity", 1)
         if type(quantity) is not int or not 0 < quantity <= MOST_UNITS:
             raise Problem(400, "bad-quantity", "`quantity` is a whole number from 1 on.")
@@ -97,7 +99,7 @@ class Desk:
         client = client_of({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
         full, probed = self._full(view, user_id)
         ask = Ask(
-            request_id, _fingerprint(view.sku, quantity), user_id, client.address, view.opens_at_ms,
+            request_id, fingerprint(view.sku, quantity) if view.sku else "", user_id, client.address, view.opens_at_ms,
             view.closes_at_ms, shut(view), missing, number, expires_at_ms, full, view.id, quantity,
             0 if client.is_proxy else unpaid_max(view),
         )  # fmt: skip
@@ -129,11 +131,22 @@ class Desk:
         request_id, place, deadline_ms = wanted.ask.request_id, admitted.place, admitted.deadline_ms
         if place is None:
             wait_ms = watch().wait_ms(queue_of(wanted.ask.user_id))
-            raise refusal(admitted.verdict, sales.find(wanted.sale_id), admitted.now_ms, wait_ms)
+            raise refusal(admitted.verdict, _view(wanted.sale_id), admitted.now_ms, wait_ms)
         signed_place = places.sealed(request_id, Standing(wanted.ask.user_id, place, deadline_ms))
         estimate = watch().estimate(place)
         content = answers.accepted(request_id, place, deadline_ms, estimate, signed_place)
         return Accepted(str(request_id), signed_place, answers.poll_after_ms(estimate), content)
+
+
+def _view(sale_id: int) -> SaleView:
+    """Of a sale that ended long ago there is no view left, and yet a known key gets its own answer before the 404: such
+    a sale has no article, and is refused in its turn."""
+    try:
+        return sales.find(sale_id, missing_for_s=sales.JUST_S)  # who was shown it a moment ago may buy
+    except Problem as problem:
+        if problem.status != 404:
+            raise
+    return SaleView(sale_id, "", "", 0, 1, 0, 1, 0, 0, 0, Verdict.NO_SUCH_SALE.value, 0, LAST_MS)
 
 
 def refusal(verdict: Verdict, view: SaleView, now_ms: int, wait_ms: int | None = None) -> Problem:
@@ -148,7 +161,7 @@ def refusal(verdict: Verdict, view: SaleView, now_ms: int, wait_ms: int | None =
             return Problem(status, kind, detail, retry_after_s=PAUSE_S)
         case Verdict.TOO_MANY_UNPAID:
             return Problem(status, kind, detail, retry_after_s=UNPAID_RETRY_S)
-        case Verdict.TOO_MANY | Verdict.NO_QUEUE:
+        case Verdict.TOO_MANY | Verdict.NO_QUEUE | Verdict.UNKNOWN:
             return Problem(status, kind, detail, retry_after_s=1)
         case Verdict.BACKLOG:
             wait_ms = wait_ms or 0
@@ -169,7 +182,8 @@ def unpaid_max(view: SaleView) -> int:
 
 def shut(view: SaleView) -> str:
     """By the operator's word; the window is for the one clock."""
-    return {"open": "", "paused": Verdict.PAUSED.value}.get(view.state, Verdict.CLOSED.value)
+    words = {"open": "", "paused": Verdict.PAUSED.value, Verdict.NO_SUCH_SALE.value: Verdict.NO_SUCH_SALE.value}
+    return words.get(view.state, Verdict.CLOSED.value)
 
 
 def body(content: bytes) -> dict[str, Any]:
@@ -191,8 +205,3 @@ def _ticket(text: str, user_id: str, sale_id: int) -> tuple[str, str, int]:
     if ticket is None:
         return Verdict.TICKET_INVALID.value, "", 0
     return "", ticket.number, ticket.expires_at_ms
-
-
-@lru_cache(maxsize=1024)
-def _fingerprint(sku: str, quantity: int) -> str:
-    return hashlib.sha256(f"{sku}:{quantity}".encode()).hexdigest()[:16]

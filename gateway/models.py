@@ -16,6 +16,9 @@ class Outcome(models.Model):
     order_id = models.UUIDField(null=True)
     pay_before_ms = models.BigIntegerField(null=True)
     may_buy_again = models.BooleanField(default=False)
+    sku = models.CharField(max_length=100, null=True)
+    quantity = models.IntegerField(null=True)
+    place = models.CharField(max_length=300, null=True)  # of the request: topic/partition/offset
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

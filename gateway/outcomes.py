@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -80,10 +80,12 @@ _COLUMNS = "request_id, user_id, sale_id, state, order_id, pay_before_ms, may_bu
 # have the same requests wait for each other, and never in a circle.
 _RAISE = f"""
 INSERT INTO gateway_outcome AS mine
-    (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again, updated_at)
+    (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again, sku, quantity, place,
+     updated_at)
 SELECT *, now()
-FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::uuid[], %s::bigint[], %s::boolean[])
-     AS row (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again)
+FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[], %s::int[], %s::uuid[], %s::bigint[], %s::boolean[],
+            %s::text[], %s::int[], %s::text[])
+     AS row (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again, sku, quantity, place)
 ORDER BY request_id
 ON CONFLICT (request_id) DO UPDATE
 SET state = CASE WHEN mine.rank < EXCLUDED.rank THEN EXCLUDED.state ELSE mine.state END,
@@ -93,6 +95,8 @@ SET state = CASE WHEN mine.rank < EXCLUDED.rank THEN EXCLUDED.state ELSE mine.st
     pay_before_ms = CASE WHEN mine.rank < EXCLUDED.rank THEN COALESCE(EXCLUDED.pay_before_ms, mine.pay_before_ms)
                          ELSE mine.pay_before_ms END,
     may_buy_again = mine.may_buy_again OR EXCLUDED.may_buy_again,
+    sku = COALESCE(mine.sku, EXCLUDED.sku), quantity = COALESCE(mine.quantity, EXCLUDED.quantity),
+    place = COALESCE(mine.place, EXCLUDED.place),
     updated_at = now()
 WHERE mine.rank < EXCLUDED.rank OR (EXCLUDED.may_buy_again AND NOT mine.may_buy_again)
 RETURNING {_COLUMNS}
@@ -115,12 +119,15 @@ def seen(event: Event) -> Seen | None:
             return None
 
 
-def project(events: Sequence[Event]) -> list[Shown]:
-    """Inside the transaction of the consume loop: the rows that have changed, as they are now."""
+def project(events: Sequence[Event], places: Mapping[UUID, str] | None = None) -> list[Shown]:
+    """Inside the transaction of the consume loop: the rows that have changed, as they are now. `places` of the requests
+    in their topic, as far as they are known."""
+    known = places or {}
+    bodies = {event.request_id: (event.sku, event.quantity, known.get(event.request_id)) for event in events}
     highest = _highest(filter(None, map(seen, events)))
     if not highest:
         return []
-    ranked = [(*each[:4], RANKS[each.state], *each[4:]) for each in highest]
+    ranked = [(*each[:4], RANKS[each.state], *each[4:], *bodies[each.request_id]) for each in highest]
     return _rows(_RAISE, [list(column) for column in zip(*ranked, strict=True)])
 
 

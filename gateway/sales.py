@@ -1,5 +1,9 @@
 """The sales as this process knows them: a snapshot of inventory's views, at most a quarter of a second old. No SQL.
 
+A Redis that has lost its memory has no sales, which is not the same as "there are none": inventory writes their list
+as a whole, and until it has, what was known serves on for a while and the rest is "not known yet" (503), never 404. A
+sale that has ended is in no list; asked for by its number, its view is found for a day.
+
 With it comes the one clock (Redis TIME), carried on by this machine's monotonic one: never ahead, whatever the time of
 day is here.
 """
@@ -10,13 +14,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, cast
 
 from redis.exceptions import RedisError
 
-from gateway.admission import SINCE_KEY
-from gateway.admission import redis as admission_redis
-from inventory.events import SALES_KEY, SaleView, view_key
+from gateway import admission
+from inventory.events import NO_SALE, SALES_KEY, SALES_LIFE_KEY, SaleView, view_key
 from seckill.envelope import BadEnvelope
 from seckill.problems import Problem
 
@@ -26,6 +30,9 @@ PATIENCE_S = 3.0
 KEPT_S = 0.1
 """So often a snapshot is taken by who keeps it fresh."""
 JUST_S = 0.005
+WANTED_MAX, WANTED_S = 256, 60.0
+"""How many sales outside the list are kept in the snapshot, and for how long after they were looked up."""
+LISTED_MAX = 200
 
 
 class Availability(StrEnum):
@@ -40,10 +47,16 @@ class _Snapshot:
     taken_at: float = float("-inf")
     tried_at: float = float("-inf")
     ahead_ms: float = 0.0  # of the one clock before our monotonic one
+    listed: tuple[int, ...] = ()
+    is_complete: bool = False  # the list was whole when the snapshot was taken
+    complete_at: float = float("-inf")
+    wanted: dict[int, float] = field(default_factory=dict)  # outside the list, and when each was asked for
+    missing: dict[int, float] = field(default_factory=dict)  # and when each was found to be
 
 
 _snapshot = _Snapshot()
 _lock = threading.Lock()
+_wanting = threading.Lock()
 _is_wanted = threading.Event()
 
 
@@ -80,16 +93,70 @@ def views(*, wait: bool = False, older_than_s: float = FRESH_S) -> dict[int, Sal
         finally:
             _lock.release()
     if time.monotonic() - _snapshot.taken_at > STALE_S:
-        raise Problem(503, "sales-unavailable", "Nothing is known of the sales just now.", retry_after_s=1)
+        raise _unavailable()
     return _snapshot.views
 
 
+def listed() -> list[SaleView]:
+    """The current sales, the newest `LISTED_MAX` at most, by number."""
+    found = views()
+    if time.monotonic() - _snapshot.complete_at > STALE_S:
+        raise _unavailable()
+    return [found[sale_id] for sale_id in _snapshot.listed[-LISTED_MAX:] if sale_id in found]
+
+
 def find(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
-    """A sale that is not in an old snapshot may have been made since: "not found" is said by one that is not older."""
-    found = views().get(sale_id) or views(wait=True, older_than_s=missing_for_s).get(sale_id)
+    """A sale that is not in the snapshot is looked up: it may be new, or have ended. It is missing only if Redis has
+    the whole list at that moment; a sale that was missing so short a time ago is not looked up again."""
+    found = views().get(sale_id)
+    if found is not None:
+        return found
+    if time.monotonic() - _snapshot.missing.get(sale_id, float("-inf")) > missing_for_s:
+        found = _look_up(sale_id)
     if found is None:
         raise Problem(404, "no-such-sale", f"There is no sale {sale_id}.")
     return found
+
+
+# KEYS: view, set of sales, its life. The view, and whether the set is whole.
+_FIND = """
+local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local is_whole = redis.call('EXISTS', KEYS[2]) == 1 and (redis.call('GET', KEYS[3]) or life) == life
+return {redis.call('GET', KEYS[1]) or '', is_whole and 1 or 0}
+"""
+
+
+def _look_up(sale_id: int) -> SaleView | None:
+    """None: there is no such sale. From now on the snapshot has it, for a while."""
+    try:
+        answer = admission.redis().eval(_FIND, 3, view_key(sale_id), SALES_KEY, SALES_LIFE_KEY)
+        text, is_whole = cast("tuple[str, int]", answer)
+        found = _decode(text) if text else None
+    except (RedisError, BadEnvelope) as fault:
+        raise _unavailable() from fault
+    if found is None and not is_whole:
+        raise _unavailable()
+    with _wanting:
+        now = time.monotonic()
+        into = _snapshot.wanted if found is not None else _snapshot.missing
+        into.pop(sale_id, None)
+        into[sale_id] = now
+        while len(into) > WANTED_MAX:
+            del into[next(iter(into))]
+        if found is not None:
+            _snapshot.views = _snapshot.views | {sale_id: found}
+    return found
+
+
+def _wanted() -> set[int]:
+    now = time.monotonic()
+    with _wanting:
+        _snapshot.wanted = {sale_id: at for sale_id, at in _snapshot.wanted.items() if now - at < WANTED_S}
+        return set(_snapshot.wanted)
+
+
+def _unavailable() -> Problem:
+    return Problem(503, "sales-unavailable", "Nothing is known of the sales just now.", retry_after_s=1)
 
 
 def now_ms() -> int:
@@ -114,31 +181,53 @@ def shown(view: SaleView) -> dict[str, Any]:
 
 
 def _refresh() -> None:
+    wanted = _wanted()
     try:
-        client = admission_redis()
+        client = admission.redis()
         asked = client.pipeline(transaction=False)
         asked.time()
         asked.smembers(SALES_KEY)
-        (seconds, micros), members = asked.execute()
+        asked.get(SALES_LIFE_KEY)
+        asked.eval(admission.BEGIN, 0)  # from now on it remembers
+        (seconds, micros), members, written_in, life = asked.execute()
         answered_at = time.monotonic()
         time_ms = seconds * 1000 + micros // 1000
-        ids = sorted(int(sale_id) for sale_id in members)
-        client.set(SINCE_KEY, time_ms, nx=True)  # from now on it remembers
+        listed = sorted({int(sale_id) for sale_id in members} - {NO_SALE})
+        ids = sorted({*listed, *wanted})
         texts = client.mget([view_key(sale_id) for sale_id in ids]) if ids else []
     except (RedisError, ValueError):
         return  # the snapshot grows old, and `views` says so
-    fresh = {view.id: view for view in filter(None, map(_decoded, cast("list[str | None]", texts)))}
+    is_complete = bool(members) and written_in in (None, life)
+    fresh, unreadable = _decoded(dict(zip(ids, cast("list[str | None]", texts), strict=True)))
     known = _snapshot.views
-    _snapshot.views = {
+    found = {
         number: known[number] if number in known and known[number].stock_version > view.stock_version else view
         for number, view in fresh.items()
     }  # a Redis that was put back to an older state does not put us back
+    now = time.monotonic()
+    if is_complete:
+        _snapshot.complete_at = now
+    if now - _snapshot.complete_at <= STALE_S:
+        kept = unreadable if is_complete else set(known)
+        found = {number: view for number, view in known.items() if number in kept} | found
+        listed = listed if is_complete else sorted({*_snapshot.listed, *listed})
+    _snapshot.views, _snapshot.listed, _snapshot.is_complete = found, tuple(listed), is_complete
     _snapshot.ahead_ms = time_ms - answered_at * 1000
     _snapshot.taken_at = time.monotonic()
 
 
-def _decoded(text: str | None) -> SaleView | None:
-    try:
-        return None if text is None else SaleView.decode(text)
-    except BadEnvelope:
-        return None  # of another version of inventory; the others are good
+def _decoded(texts: dict[int, str | None]) -> tuple[dict[int, SaleView], set[int]]:
+    """What can be read, and the sales whose views a newer inventory has written."""
+    views, unreadable = {}, set()
+    for sale_id, text in texts.items():
+        if text is None:
+            continue
+        try:
+            views[sale_id] = _decode(text)
+        except BadEnvelope:
+            unreadable.add(sale_id)
+    return views, unreadable
+
+
+_decode = lru_cache(maxsize=4096)(SaleView.decode)
+"""Most views have not changed since the last look."""

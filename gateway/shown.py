@@ -2,7 +2,8 @@
 
 It is written by the projection before its commit, from events that are facts already: so it is never behind the table,
 and what it has is true even if that transaction is done again. A value only moves forward. What is not in it may still
-be in the table: whoever misses it there puts it back.
+be in the table: whoever misses it there puts it back. So it is with what another life of Redis has left: a Redis that
+came back with the data of some seconds ago may have a state that its buyer has already seen the next one of.
 """
 
 from __future__ import annotations
@@ -10,32 +11,50 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from gateway import admission
-from gateway.admission import Remembered, remembered, request_key
+from gateway.admission import LIFE, Remembered, remembered
 from gateway.outcomes import Shown
 from gateway.rounds import Entry, Rounds
 
 NEWS = "outcomes"
 """The channel: each message is lines of `request id|version|outcome`."""
 
-# ARGV: seconds to keep, channel (empty: no news), outcomes as JSON: [[id, version, value], ...].
-_KEEP = """
+# ARGV: seconds to keep, channel (empty: no news), outcomes as JSON: [[id, version, value], ...]. What is kept is
+# `version@life|value`.
+_KEEP = (
+    LIFE
+    + """
 local news = {}
 for _, each in ipairs(cjson.decode(ARGV[3])) do
   local key = 'outcome:' .. each[1]
-  local there = redis.call('GET', key)
-  if not there or tonumber(string.match(there, '^(%d+)|')) < each[2] then
-    local value = string.format('%d|%s', each[2], each[3])
-    redis.call('SET', key, value, 'EX', ARGV[1])
-    news[#news + 1] = each[1] .. '|' .. value
+  local version, life_there = string.match(redis.call('GET', key) or '', '^(%d+)@(%x+)|')
+  if life_there ~= life or tonumber(version) < each[2] then
+    redis.call('SET', key, string.format('%d@%s|%s', each[2], life, each[3]), 'EX', ARGV[1])
+    news[#news + 1] = string.format('%s|%d|%s', each[1], each[2], each[3])
   end
 end
 if #news > 0 and ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], table.concat(news, '\\n')) end
 return #news
 """
+)
+
+# ARGV: request ids. The answer: the life, then for each what is kept of its outcome in this life, and its request.
+_LOOK = (
+    LIFE
+    + """
+local found = {life}
+for _, id in ipairs(ARGV) do
+  local outcome = redis.call('GET', 'outcome:' .. id) or ''
+  if string.match(outcome, '^%d+@(%x+)|') ~= life then outcome = '' end
+  found[#found + 1] = outcome
+  found[#found + 1] = redis.call('GET', 'admission:request:' .. id) or ''
+end
+return found
+"""
+)
 
 
 class Known(NamedTuple):
@@ -63,7 +82,7 @@ def encode(row: Shown) -> str:
 
 
 def decode(request_id: UUID, value: str) -> Shown:
-    """From what is kept: `version|outcome`."""
+    """From what is kept (`version@life|outcome`), or from the news (`version|outcome`)."""
     user_id, sale_id, state, order_id, pay_before_ms, may_buy_again = json.loads(value.partition("|")[2])
     order = None if order_id is None else UUID(order_id)
     return Shown(request_id, user_id, sale_id, state, order, pay_before_ms, may_buy_again)
@@ -75,7 +94,13 @@ def _rounds() -> Rounds[UUID, Known]:
 
 
 def _look(entries: Sequence[Entry[UUID, Known]]) -> None:
-    keys = [key for entry in entries for key in (f"outcome:{entry.ask}", request_key(entry.ask))]
-    found = cast("list[str | None]", admission.redis().mget(keys))
+    life, *found = cast(
+        "list[str]", _look_script()(args=[str(entry.ask) for entry in entries], client=admission.redis())
+    )
     for entry, value, known in zip(entries, found[::2], found[1::2], strict=True):
-        entry.settle(Known(None if value is None else decode(entry.ask, value), remembered(known)))
+        entry.settle(Known(decode(entry.ask, value) if value else None, remembered(known, life)))
+
+
+@lru_cache(maxsize=1)
+def _look_script() -> Any:
+    return admission.redis().register_script(_LOOK)

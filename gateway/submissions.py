@@ -21,7 +21,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
-from gateway import admission
+from gateway import recalling
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.breakers import Breakers, Partition
 from gateway.events import PurchaseRequested
@@ -130,7 +130,7 @@ class Turnstile(Generic[Call, Answer]):
         with self._lock:
             placed = list(islice(self._placed.items(), MOST_TOLD))
         try:
-            verdicts = admission.admit([wanted.ask for wanted in read], placed)
+            verdicts = recalling.admit([wanted.ask for wanted in read], placed)
         except RedisError as fault:
             for wanted in read:
                 _not_sent(wanted)

@@ -38,7 +38,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
 @require_GET
 @answers_problems
 def all_sales(request: HttpRequest) -> HttpResponse:
-    views = sales.views().values()
+    views = sales.listed()
     shown = [sales.shown(view) for view in views]
     return _tagged(request, "-".join(map(sales.tag, views)) or "none", {"sales": shown})
 

@@ -94,7 +94,13 @@ def read(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
 
 
 SALES_KEY = "sales"
-"""The set of sale ids in the gate's Redis."""
+"""The set of the sales that are current, in admission's Redis. `NO_SALE` is always in it: a set that is not there means
+"not known yet"."""
+NO_SALE = 0
+SALES_LIFE_KEY = "sales:life"
+"""The life of Redis (its run_id) in which the set was last written as a whole."""
+VIEW_SCHEMA = 1
+"""Raised only when an older reader would misunderstand a view. A field it does not know it may ignore."""
 
 
 def view_key(sale_id: int) -> str:
@@ -103,7 +109,7 @@ def view_key(sale_id: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaleView:
-    """What a gateway knows of a sale: shown by inventory after every change, and once a second anyway."""
+    """What a gateway knows of a sale: shown by inventory after every change, and once a second while it is current."""
 
     id: int
     name: str
@@ -120,11 +126,17 @@ class SaleView:
     closes_at_ms: int
 
     def encode(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
+        fields = {"schema": VIEW_SCHEMA} | asdict(self)
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def decode(cls, text: str | bytes) -> SaleView:
+        """`BadEnvelope` if a field is missing, or if a newer inventory says that older readers would misunderstand."""
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError) as error:
-            raise BadEnvelope(f"no view of a sale: {error}") from error
+            found = json.loads(text)
+            schema = found.get("schema", 1)
+            if schema > VIEW_SCHEMA:
+                raise ValueError(f"schema {schema} is newer than {VIEW_SCHEMA}")
+            return cls(**{name: found[name] for name in cls.__slots__})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BadEnvelope(f"no view of a sale: {error!r}") from error

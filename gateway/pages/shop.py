@@ -30,7 +30,7 @@ KINDS = ("upcoming", "open", "all_held", "sold_out", "paused", "closed")
 @page
 def shop(request: HttpRequest) -> HttpResponse:
     """The sale that matters now, and the others."""
-    views = sorted(sales.views().values(), key=_importance)
+    views = sorted(sales.listed(), key=_importance)
     if not views:
         return render(request, "shop/none.html")
     return _show(request, views[0], views[1:])

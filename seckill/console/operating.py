@@ -16,8 +16,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
+from redis import Redis
 
-from inventory import gate
 from inventory import operating as inventory
 from inventory.models import Stock
 from orders import refunding
@@ -154,7 +154,9 @@ def _kill(name: str) -> Callable[[], object]:
 
 def _flush() -> None:
     with acting("fault redis-flushall", "redis"):
-        gate.redis().flushall()
+        for url in {getattr(settings.ENVIRONMENT, f"{use}_redis_url") for use in ("admission", "gate", "celery")}:
+            with Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2) as redis:
+                redis.flushall()
 
 
 FAULTS = (

@@ -144,8 +144,10 @@ def test_a_request_is_known_to_be_the_first_only_if_redis_remembers_from_before_
     [forgotten] = admit([ask(opens_at_ms=1)])
     assert not forgotten.is_first, "Redis has begun to remember just now; the sale opened long ago"
     redis.set(admission.SINCE_KEY, 1)
-    [first] = admit([ask(opens_at_ms=2)])
+    [first] = admit([ask(opens_at_ms=forgotten.now_ms - 60_000)])
     assert first.is_first
+    [old] = admit([ask(opens_at_ms=forgotten.now_ms - 1000 * admission.REMEMBER_S)])
+    assert not old.is_first, "the sale opened longer ago than Redis remembers"
 
 
 def test_a_redis_that_has_lost_the_script_is_given_it_again(redis: Redis) -> None:

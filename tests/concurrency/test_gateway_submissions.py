@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ from uuid import UUID, uuid4
 import pytest
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.future import Future
+from redis import Redis
 
+from gateway import admission, submissions
 from gateway import door as doors
-from gateway import submissions
 from gateway.admission import Admitted, Ask, Verdict
 from gateway.desk import Desk
 from gateway.door import Door, Here
@@ -29,6 +31,7 @@ from tests.services import together, until
 pytestmark = pytest.mark.usefixtures("redis")
 
 FOREVER = 10**15
+OPENED_MS = int(time.time() * 1000) - 60_000
 
 
 @dataclass(slots=True)
@@ -55,6 +58,12 @@ class Producer:
         return future
 
 
+@pytest.fixture(autouse=True)
+def remembering_since_before_the_opening(redis: Redis) -> None:
+    """So that a request which Redis does not know has never been here."""
+    redis.set(admission.SINCE_KEY, OPENED_MS - 1)
+
+
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
     producer = Producer()
@@ -64,7 +73,9 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
 
 def wanted(request_id: UUID | None = None, **different: Any) -> Wanted:
     request_id = request_id or uuid4()
-    ask = Ask(request_id, "0" * 16, f"u-{request_id}", f"{request_id.hex}", 0, FOREVER, ticket_number=request_id.hex)
+    ask = Ask(
+        request_id, "0" * 16, f"u-{request_id}", f"{request_id.hex}", OPENED_MS, FOREVER, ticket_number=request_id.hex
+    )
     return Wanted(ask._replace(ticket_expires_at_ms=FOREVER, **different), 1, "phone", 1, "00-trace")
 
 
