@@ -22,7 +22,7 @@ _LONGEST_CLIENT_ID = 255  # characters that a member keeps of it: a label for to
 def handle(request: Any, call: Call) -> Response | Later:
     if not request.group_id:
         return _response(JoinAnswer(ErrorCode.INVALID_GROUP_ID, request.member_id), call.version)
-    prefix = request.group_instance_id or call.client_id
+    prefix = call.client_id if request.group_instance_id is None else request.group_instance_id
     timeout_ms = request.rebalance_timeout_ms
     command = Join(
         member_id=request.member_id,

@@ -24,8 +24,7 @@ from mqcore.groups.facts import (
 from mqcore.groups.membership import fence, generation_bytes
 from mqcore.groups.rebalancing import complete_if_due, current_generation, let_go, rebalance, remove
 from mqcore.groups.rules import PROTOCOLS_MAX, UNPROVEN_MS_MAX, GroupRules
-from mqcore.groups.state import GroupState, settle
-from mqcore.groups.subscription import same_topics
+from mqcore.groups.state import settle
 from mqcore.identity import Millis
 from mqcore.wire.errors import ErrorCode
 
@@ -141,7 +140,10 @@ def _add(draft: Draft, ticket: Ticket, command: Join, member_id: str) -> None:
 
 
 def _replace_static(draft: Draft, ticket: Ticket, command: Join) -> None:
-    """A static member has restarted. Its old self is fenced; in a stable group nobody else need notice."""
+    """A static member has restarted. Its old self is fenced; a stable group goes on as it is.
+
+    As in Kafka also if the member names other topics: it gets them in the next rebalance, whatever causes that.
+    """
     state = draft.state
     assert command.instance_id is not None
     old = state.members[state.instances[command.instance_id]]
@@ -155,7 +157,7 @@ def _replace_static(draft: Draft, ticket: Ticket, command: Join) -> None:
     )
     draft.record(MemberReplaced(old.member_id, replace(said_now, joining=None)))
     draft.record(SessionsRefreshed((said_now.member_id,), draft.now))
-    if state.phase is Phase.STABLE and _changes_nothing(state, old, said_now) and _fits_a_record(draft):
+    if state.phase is Phase.STABLE and state.elect_protocol() == state.protocol and _fits_a_record(draft):
         _settle_again(draft)
         answer = current_generation(state, said_now.member_id)
         if command.can_skip_assignment:
@@ -167,13 +169,6 @@ def _replace_static(draft: Draft, ticket: Ticket, command: Join) -> None:
     else:
         draft.record(MemberJoined(said_now, command.protocol_type))
         rebalance(draft)
-
-
-def _changes_nothing(state: GroupState, old: Member, now: Member) -> bool:
-    """Kafka asks only for the protocol; with other topics the member would wait for them until somebody else came."""
-    return state.elect_protocol() == state.protocol and same_topics(
-        old.subscription(state.protocol), now.subscription(state.protocol)
-    )
 
 
 def _fits_a_record(draft: Draft) -> bool:

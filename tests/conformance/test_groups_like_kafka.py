@@ -91,6 +91,10 @@ class Conversation:
         self.transcript.append((label, self._comparable(answer)))
         return answer
 
+    def know(self, member_id: str) -> None:
+        """Number an id now, because a broker lists members in any order."""
+        self._comparable(member_id, "member_id")
+
     def _comparable(self, value: Any, name: str = "") -> Any:
         if hasattr(value, "_asdict"):
             fields = value._asdict().items()
@@ -329,6 +333,208 @@ def static_members(talk: Conversation) -> None:
     talk.describe("empty", group)
 
 
+def a_group_whose_last_offset_is_deleted(talk: Conversation) -> None:
+    def delete_offset(group: str, topic: str = "orders") -> None:
+        talk.ask("delete offset", DELETE_OFFSETS, 0, group_id=group, topics=_topics((topic, 0)))
+
+    def look(group: str) -> None:
+        talk.describe("", group)
+        talk.describe("", group, 6)
+        listed = talk.quietly(LIST, 5, states_filter=[], types_filter=[]).groups
+        found = [(each.group_state, each.protocol_type) for each in listed if each.group_id == group]
+        talk.transcript.append(("list", found))
+        talk.ask("fetch", FETCH, 9, groups=[{"group_id": group, "topics": None}])
+
+    group = "erased"
+    talk.commit("", group)
+    delete_offset(group)
+    look(group)
+    delete_offset(group)
+    talk.commit("of a member", group, 1, "m")
+    talk.heartbeat("", group, 0, "m")
+    talk.ask("join, unknown", JOIN, 9, **join(group, "m"))
+    talk.commit("again", group)
+    delete_offset(group)
+    for _ in range(2):
+        talk.ask("delete", DELETE, 2, groups_names=[group])
+    look(group)
+    member = talk.ask("join", JOIN, 3, **join("left")).member_id
+    talk.sync("", "left", 1, member, (member, b""))
+    talk.commit("", "left", 1, member)
+    delete_offset("left")
+    talk.leave("", "left", (member, None))
+    delete_offset("left")
+    look("left")
+    talk.ask("delete", DELETE, 2, groups_names=["left"])
+    look("left")
+    member = talk.ask("join, no offsets", JOIN, 3, **join("left")).member_id
+    talk.leave("", "left", (member, None))
+    look("left")
+
+
+OTHER = [("range", subscription("orders", "payments"))]
+WITH_DATA = [("range", subscription("orders") + b"what it owned")]
+OTHER_PROTOCOL = [("sticky", subscription("orders")), ("range", subscription("orders"))]
+SECOND_PROTOCOL = [("range", subscription("orders")), ("sticky", subscription("orders"))]
+VARIANTS: dict[str, dict[str, Any]] = {
+    "same": {},
+    "data": {"protocols": WITH_DATA},
+    "topics": {"protocols": OTHER},
+    "preference": {"protocols": OTHER_PROTOCOL},
+    "more": {"protocols": SECOND_PROTOCOL},
+    "timeouts": {"session_timeout_ms": 12_000, "rebalance_timeout_ms": 5_000},
+    "inconsistent": {"protocols": [("strange", b"")]},
+}
+
+
+class Tills:
+    """A stable group of two static members at generation 2; `one` leads."""
+
+    def __init__(self, talk: Conversation, group: str) -> None:
+        self.talk, self.group = talk, group
+        one = talk.quietly(JOIN, 9, **join(group, "", "one")).member_id
+        talk.quietly(SYNC, 3, **self._sync(1, one, "one"))
+        joining = talk.later(JOIN, 9, **join(group, "", "two"))
+        talk.quietly(JOIN, 9, **join(group, one, "one"))
+        two = joining.receive().member_id
+        self.ids = {"one": one, "two": two}
+        for member in (one, two):
+            talk.know(member)
+        self.settle(2)
+
+    def _sync(self, generation: int, member: str, instance: str, *parts: tuple[str, bytes]) -> dict[str, Any]:
+        fields = {"group_id": self.group, "generation_id": generation, "member_id": member}
+        return {**fields, "group_instance_id": instance, "assignments": _parts(parts)}
+
+    def settle(self, generation: int) -> None:
+        one, two = self.ids["one"], self.ids["two"]
+        self.talk.quietly(SYNC, 3, **self._sync(generation, one, "one", (one, b"A"), (two, b"B")))
+        self.talk.quietly(SYNC, 3, **self._sync(generation, two, "two"))
+
+    def restart(self, label: str, instance: str, version: int = 9, **more: Any) -> Any:
+        """The answer, which is expected at once."""
+        return self.talk.ask(label, JOIN, version, **join(self.group, "", instance, **more))
+
+    def use(self, label: str, instance: str, generation: int, member: str | None = None) -> None:
+        """What a member does in its generation."""
+        member = self.ids[instance] if member is None else member
+        self.talk.heartbeat(label, self.group, generation, member, instance)
+        self.talk.sync(label, self.group, generation, member, group_instance_id=instance)
+        self.talk.commit(label, self.group, generation, member, instance=instance)
+
+
+def static_members_that_restart_while_stable(talk: Conversation) -> None:
+    """Two of them; with each of their metadata; in old and new versions."""
+    for instance in ("two", "one"):
+        tills = Tills(talk, f"restart-{instance}")
+        for version in (5, 8, 9):
+            for variant in ("same", "data", "timeouts"):
+                old = tills.ids[instance]
+                answer = tills.restart(f"{instance} {version} {variant}", instance, version, **VARIANTS[variant])
+                tills.ids[instance] = answer.member_id
+                tills.use("old", instance, 2, old)
+                tills.use("new", instance, 2)
+            tills.restart("inconsistent", instance, version, **VARIANTS["inconsistent"])
+            tills.use("after", instance, 2)
+        talk.describe("", tills.group)
+
+
+def static_members_that_restart_with_other_topics(talk: Conversation) -> None:
+    for instance in ("two", "one"):
+        for variant in ("topics", "more", "preference"):
+            tills = Tills(talk, f"changed-{instance}-{variant}")
+            answer = tills.restart(f"{instance} {variant}", instance, 9, **VARIANTS[variant])
+            tills.ids[instance] = answer.member_id
+            tills.use("after", instance, 2)
+            tills.use("other", "one" if instance == "two" else "two", 2)
+            talk.describe("", tills.group)
+
+
+def static_members_that_restart_in_a_rebalance(talk: Conversation) -> None:
+    for instance, other in (("two", "one"), ("one", "two")):
+        tills = Tills(talk, f"preparing-{instance}")
+        newcomer = talk.later(JOIN, 9, **join(tills.group, "", "three"))
+        described = talk.quietly(DESCRIBE, 5, groups=[tills.group]).groups[0].members
+        talk.know(next(member.member_id for member in described if member.group_instance_id == "three"))
+        talk.describe("preparing", tills.group)
+        tills.use("preparing", other, 2)
+        first = talk.later(JOIN, 9, **join(tills.group, "", instance, **VARIANTS["topics"]))
+        again = talk.later(JOIN, 9, **join(tills.group, "", instance))
+        talk.hear("replaced while it waits", first)
+        tills.use("preparing", instance, 2)
+        last = talk.ask("last", JOIN, 9, **join(tills.group, tills.ids[other], other))
+        member = talk.hear("restarted", again).member_id
+        three = talk.hear("newcomer", newcomer).member_id
+        talk.describe("completing", tills.group)
+        tills.ids[instance] = member
+        for name in (instance, other):
+            talk.heartbeat("completing", tills.group, 3, tills.ids[name], name)
+            talk.commit("completing", tills.group, 3, tills.ids[name], instance=name)
+            talk.commit("completing, old generation", tills.group, 2, tills.ids[name], instance=name)
+        talk.ask("asks again", JOIN, 9, **join(tills.group, tills.ids[other], other))
+        talk.ask("asks again", JOIN, 9, **join(tills.group, three, "three"))
+        assert last.generation_id == 3
+
+
+def static_members_that_restart_while_completing(talk: Conversation) -> None:
+    for instance, other in (("two", "one"), ("one", "two")):
+        tills = Tills(talk, f"completing-{instance}")
+        joining = talk.later(JOIN, 9, **join(tills.group, tills.ids["one"], "one"))
+        talk.describe("leader joins again", tills.group)
+        talk.hear("two", talk.later(JOIN, 9, **join(tills.group, tills.ids["two"], "two")))
+        talk.hear("one", joining)
+        talk.describe("completing", tills.group)
+        again = talk.later(JOIN, 9, **join(tills.group, "", instance))
+        tills.use("restarted", other, 3)
+        talk.describe("restarted while completing", tills.group)
+        talk.ask("other", JOIN, 9, **join(tills.group, tills.ids[other], other))
+        tills.ids[instance] = talk.hear("restarted", again).member_id
+        talk.sync("", tills.group, 4, tills.ids["one"], (tills.ids["one"], b"A"), group_instance_id="one")
+        tills.use("new generation", other, 4)
+        tills.use("old generation", other, 3)
+        tills.use("older generation", other, 2)
+
+
+def commits_in_and_after_a_rebalance(talk: Conversation) -> None:
+    """Of members and strangers, in each version, in each state, with each generation."""
+
+    def commits(label: str, *members: str) -> None:
+        for version in (2, 4, 6, 7, 8, 9):
+            for generation in (-1, 0, 1, 2, 3):
+                for member in (*members, "stranger", ""):
+                    talk.commit(label, group, generation, member, version=version)
+
+    group = "committers"
+    one = talk.quietly(JOIN, 3, **join(group)).member_id
+    commits("completing", one)
+    talk.sync("", group, 1, one, (one, b""))
+    commits("stable", one)
+    joining = talk.later(JOIN, 3, **join(group))
+    commits("preparing", one)
+    talk.ask("one", JOIN, 3, **join(group, one))
+    two = talk.hear("two", joining).member_id
+    commits("completing 2", one, two)
+    for member in (two, one):
+        talk.heartbeat("completing 2", group, 1, member)
+        talk.heartbeat("completing 2", group, 2, member)
+    talk.sync("", group, 2, one, (one, b""))
+    commits("stable 2", one, two)
+    talk.leave("", group, (one, None), (two, None))
+    commits("empty", one)
+    talk.ask("fetch", FETCH, 9, groups=[{"group_id": group, "topics": None}])
+
+
+def empty_names(talk: Conversation) -> None:
+    """An instance id of no characters."""
+    first = talk.ask("join", JOIN, 9, **join("blank", "", ""))
+    talk.sync("", "blank", 1, first.member_id, (first.member_id, b""), group_instance_id="")
+    talk.describe("", "blank")
+    talk.heartbeat("", "blank", 1, first.member_id, "")
+    talk.commit("", "blank", 1, first.member_id, instance="")
+    talk.leave("", "blank", ("", ""))
+    talk.describe("", "blank")
+
+
 def old_clients_and_other_kinds(talk: Conversation) -> None:
     member = talk.ask("join 0", JOIN, 0, **join("veterans")).member_id
     talk.sync("0", "veterans", 1, member, (member, b"x"), version=0)
@@ -366,6 +572,13 @@ SCENARIOS: list[Scenario] = [
     a_group_without_members,
     dynamic_members,
     static_members,
+    a_group_whose_last_offset_is_deleted,
+    static_members_that_restart_while_stable,
+    static_members_that_restart_with_other_topics,
+    static_members_that_restart_in_a_rebalance,
+    static_members_that_restart_while_completing,
+    commits_in_and_after_a_rebalance,
+    empty_names,
     old_clients_and_other_kinds,
     a_session_ends,
     topics_by_id,

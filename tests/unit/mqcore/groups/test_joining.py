@@ -225,10 +225,22 @@ def test_a_static_follower_has_nothing_to_skip() -> None:
     assert not group.join(instance="till-2", can_skip=True).answer.skip_assignment
 
 
-def test_a_static_member_that_restarts_with_other_topics_starts_a_rebalance() -> None:
+def test_a_static_member_that_restarts_with_other_topics_gets_them_in_the_next_rebalance() -> None:
     group = Group()
+    leader, follower = group.stable(instances=("till-1", "till-2"))
+    payments = subscription("payments")
+    restarted = group.join(instance="till-2", protocols=(("range", payments),)).answer
+    assert (restarted.error, restarted.generation, group.state.phase) == (ErrorCode.NONE, 2, Phase.STABLE)
+    assert group.sync(restarted.member_id, instance="till-2").answer.assignment == follower.encode()
+    again = group.join(leader, instance="till-1")
+    group.join(restarted.member_id, instance="till-2", protocols=(("range", payments),))
+    assert (restarted.member_id, "till-2", payments) in again.answer.members
+
+
+def test_a_static_member_that_restarts_with_more_than_a_record_holds_starts_a_rebalance() -> None:
+    group = Group(replace(AT_ONCE, max_generation_bytes=100))
     group.stable(instances=("till-1", "till-2"))
-    assert not group.join(instance="till-2", protocols=(("range", subscription("payments")),)).given
+    assert not group.join(instance="till-2", protocols=(("range", bytes(100)),)).given
     assert group.is_in(Phase.PREPARING_REBALANCE)
 
 
@@ -259,7 +271,8 @@ def test_a_static_member_that_likes_another_protocol_better_now_starts_a_rebalan
 def test_a_static_member_that_restarts_while_it_joins_fences_the_waiting_request() -> None:
     group = Group()
     group.stable(instances=("till-1", "till-2"))
-    waiting = group.join(instance="till-2", protocols=(("range", subscription("payments")),))
+    group.join()
+    waiting = group.join(instance="till-2")
     successor = group.join(instance="till-2")
     assert waiting.answer.error is ErrorCode.FENCED_INSTANCE_ID
     assert not successor.given
