@@ -107,7 +107,7 @@ class GroupCoordinator:
         self._loading = None
         loaded = 1 + sum(led.unavailable is None for led in self._led.values())
         count = max(loaded, self._partitions_of(OFFSETS_TOPIC))
-        if self._to_load[0].load_some(self.memory.limit + self.memory.limit * loaded // (2 * count)):
+        if self._to_load[0].load(self.memory.limit + self.memory.limit * loaded // (2 * count)):
             self._to_load.popleft()
         if self._to_load:
             self._loading = self._clock.call_soon(self._load)

@@ -108,7 +108,7 @@ class LedPartition:
 
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 
-    def load_some(self, limit: int) -> bool:
+    def load(self, limit: int) -> bool:
         """Read a piece of the log, from its start; True when there is no more to read.
 
         `limit` bounds the memory of all groups after this partition: its largest groups are not loaded beyond that.
