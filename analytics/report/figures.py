@@ -78,7 +78,7 @@ class Peak(NamedTuple):
 
 
 def peak(flow: Rows, step_ms: int) -> list[Peak]:
-    """A step in which nothing happened is there where it is the first of its kind: a curve falls to nothing there."""
+    """Each busy step, and the idle ones beside it, so that a curve rises from nothing and falls to it."""
     arrived: dict[int, int] = defaultdict(int)
     decided: dict[int, int] = defaultdict(int)
     for row in flow:
@@ -87,7 +87,7 @@ def peak(flow: Rows, step_ms: int) -> list[Peak]:
         elif row["kind"] in DECISIONS:
             decided[row["at_ms"]] += row["events"]
     busy = set(arrived) | set(decided)
-    times = sorted(busy | {at + step_ms for at in busy if at < max(busy)})
+    times = sorted({at + shift for at in busy for shift in (-step_ms, 0, step_ms)})
     open_ = accumulate(arrived[at] - decided[at] for at in times)
     return [Peak(at, arrived[at], decided[at], max(0, count)) for at, count in zip(times, open_, strict=True)]
 

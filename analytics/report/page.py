@@ -49,7 +49,7 @@ def written(found: Found) -> str:
             _section("The peak, absorbed", found.flow, lambda flow: pictures.peak(flow, found.step_ms)),
             _section("Waiting for a decision", found.flow, lambda flow: pictures.backlog(flow, found.step_ms)),
             _section("Decisions", _decided(found), lambda flow: pictures.decisions(flow, found.step_ms)),
-            _section("How fast it sold", found.sell_through, pictures.sell_through),
+            _section("How fast it sold", found.sell_through, lambda rows: pictures.sell_through(rows, found.step_ms)),
             _section("How long it took", found.latency, pictures.latency, _latencies(found)),
             _section("First come, first served?", found.fairness, pictures.fairness, _fairness(found)),
             _section("What they wanted", found.skus, pictures.skus),

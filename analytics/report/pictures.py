@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analytics.measures.timing import middle_ms
-from analytics.report import figures
+from analytics.report import activity, figures
 from analytics.schemas import DECISIONS
 
 if TYPE_CHECKING:
     import altair
 
 WIDTH, HEIGHT = 860, 200
+NARROWEST = 90
+SPACING = 16
+MINUTE_MS = 60_000
 INK = "currentColor"
 ARRIVED, DECIDED, BACKLOG, GOOD, DIM = "#2a7fbf", "#c9691c", "#8c6bb1", "#3a9150", "#8a8a8a"
 CLASSES = {
@@ -25,9 +28,14 @@ ARRIVAL_STEPS_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 600_000)
 Rows = Sequence[dict[str, Any]]
 
 
-def svg(chart: altair.Chart | altair.LayerChart) -> str:
+def svg(chart: altair.TopLevelMixin) -> str:
     import vl_convert
 
+    return str(vl_convert.vegalite_to_svg(styled(chart)))
+
+
+def styled(chart: Any) -> dict[str, Any]:
+    """As Vega-Lite's specification."""
     axis = {
         "labelColor": INK,
         "titleColor": INK,
@@ -36,17 +44,54 @@ def svg(chart: altair.Chart | altair.LayerChart) -> str:
         "gridColor": DIM,
         "gridOpacity": 0.25,
     }
-    styled = (
-        chart.properties(
-            width=WIDTH, background="transparent", padding={"left": 24, "right": 24, "top": 4, "bottom": 4}
-        )
+    made: dict[str, Any] = (
+        chart.properties(background="transparent", padding={"left": 24, "right": 24, "top": 4, "bottom": 4})
         .configure(font="sans-serif")
         .configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", **axis)
-        .configure_view(stroke=None)
+        .configure_view(stroke=None, continuousWidth=WIDTH)
         .configure_text(fontSize=12)
+        .configure_title(color=INK, fontSize=12, fontWeight="normal", anchor="start")
         .configure_legend(labelColor=INK, titleColor=INK, orient="top", title=None, labelFontSize=12)
+        .to_dict()
     )
-    return str(vl_convert.vegalite_to_svg(styled.to_dict()))
+    return made
+
+
+Draw = Callable[[Any, Any], Any]
+"""From a chart with its rows and its time axis to the chart with marks on it."""
+
+
+def over_time(rows: list[dict[str, Any]], step_ms: int, height: int, y: Any, draw: Draw) -> Any:
+    """One chart for each span of activity, side by side on one scale; what the pause lasted stands above the next.
+
+    A row with `is_busy` False is drawn but makes no span of its own. Each row lasts `until` a step later.
+    """
+    import altair as alt
+
+    found = activity.spans((row["at"] for row in rows if row.get("is_busy", True)), step_ms)
+    room = WIDTH - (len(found) - 1) * (NARROWEST + SPACING)
+    total_ms = sum(span.to_ms - span.from_ms for span in found)
+    charts: list[Any] = []
+    for number, span in enumerate(found):
+        width = NARROWEST * (number > 0) + room * (span.to_ms - span.from_ms) // total_ms
+        x = alt.X(
+            "at:T",
+            title=None if number else "time (UTC)",
+            scale=alt.Scale(type="utc", domain=[span.from_ms, span.to_ms], nice=False),
+            axis=alt.Axis(tickCount=max(2, 10 * width // WIDTH), labelSeparation=10, format=_clock(span)),
+        )
+        mine = [row | {"until": row["at"] + step_ms} for row in rows if span.from_ms <= row["at"] <= span.to_ms]
+        chart = draw(_chart(mine), x).encode(y=y if not number else y.copy().axis(None))
+        if number:
+            pause_ms = span.from_ms - found[number - 1].to_ms
+            chart = chart.properties(title=f"⋯ {activity.lasted(pause_ms)} later")
+        charts.append(chart.properties(width=width, height=height))
+    return alt.hconcat(*charts, spacing=SPACING).resolve_scale(y="shared", color="shared", strokeDash="shared")
+
+
+def _clock(span: activity.Span) -> str:
+    seconds = (span.to_ms - span.from_ms) / 1000
+    return "%H:%M:%S" if seconds < 600 else "%H:%M" if seconds < 36 * 3600 else "%b %d"
 
 
 def funnel(totals: Rows) -> str:
@@ -59,25 +104,37 @@ def funnel(totals: Rows) -> str:
 
 
 def peak(flow: Rows, step_ms: int) -> str:
+    return svg(peak_chart(flow, step_ms))
+
+
+def peak_chart(flow: Rows, step_ms: int) -> Any:
     import altair as alt
 
-    points = figures.peak(flow, step_ms)
     rows = [
-        {"at": point.at_ms, "what": what, "rate": count * 1000 / step_ms}
-        for point in points
+        {"at": point.at_ms, "what": what, "rate": count * 1000 / step_ms, "is_busy": point.arrived + point.decided > 0}
+        for point in figures.peak(flow, step_ms)
         for what, count in (("arrived", point.arrived), ("decided", point.decided))
     ]
     colour = alt.Color("what:N", scale=alt.Scale(domain=["arrived", "decided"], range=[ARRIVED, DECIDED]))
-    chart = _chart(rows).mark_line(interpolate="step-after", strokeWidth=1.5)
-    return svg(chart.encode(x=_time(), y=alt.Y("rate:Q", title="per second"), color=colour).properties(height=HEIGHT))
+    y = alt.Y("rate:Q", title="per second")
+    line = {"interpolate": "step-after", "strokeWidth": 1.5}
+    return over_time(rows, step_ms, HEIGHT, y, lambda chart, x: chart.mark_line(**line).encode(x=x, color=colour))
 
 
 def backlog(flow: Rows, step_ms: int) -> str:
+    return svg(backlog_chart(flow, step_ms))
+
+
+def backlog_chart(flow: Rows, step_ms: int) -> Any:
     import altair as alt
 
-    rows = [{"at": point.at_ms, "backlog": point.backlog} for point in figures.peak(flow, step_ms)]
-    chart = _chart(rows).mark_area(interpolate="step-after", color=BACKLOG, opacity=0.6)
-    return svg(chart.encode(x=_time(), y=alt.Y("backlog:Q", title="not decided")).properties(height=HEIGHT // 2))
+    rows = [
+        {"at": point.at_ms, "backlog": point.backlog, "is_busy": point.arrived + point.decided > 0}
+        for point in figures.peak(flow, step_ms)
+    ]
+    y = alt.Y("backlog:Q", title="not decided")
+    area = {"interpolate": "step-after", "color": BACKLOG, "opacity": 0.6}
+    return over_time(rows, step_ms, HEIGHT // 2, y, lambda chart, x: chart.mark_area(**area).encode(x=x))
 
 
 def decisions(flow: Rows, step_ms: int) -> str:
@@ -87,29 +144,55 @@ def decisions(flow: Rows, step_ms: int) -> str:
     for row in flow:
         if row["kind"] in DECISIONS:
             counts[row["at_ms"], row["kind"]] = counts.get((row["at_ms"], row["kind"]), 0) + row["events"]
-    rows = [{"at": at, "decision": kind, "rate": count * 1000 / step_ms} for (at, kind), count in counts.items()]
-    chart = _chart(rows).mark_bar(width=max(1, WIDTH // max(1, len({row["at"] for row in rows})) - 1))
-    y = alt.Y("rate:Q", title="decisions per second", stack="zero")
-    seen = [kind for kind in CLASSES if kind in {row["decision"] for row in rows}]
+    seen = [kind for kind in CLASSES if kind in {row["kind"] for row in flow}]
+    rows = []
+    for at in sorted({at for at, _ in counts}):
+        top = 0.0
+        for kind in seen:
+            rate = counts.get((at, kind), 0) * 1000 / step_ms
+            rows.append({"at": at, "decision": kind, "rate": rate, "from": top, "to": top + rate})
+            top += rate
+    y = alt.Y("from:Q", title="decisions per second")
     colour = alt.Color("decision:N", scale=alt.Scale(domain=seen, range=[CLASSES[kind] for kind in seen]))
-    return svg(chart.encode(x=_time(), y=y, color=colour).properties(height=HEIGHT))
+    return svg(
+        over_time(
+            rows, step_ms, HEIGHT, y,
+            lambda chart, x: chart.mark_rect().encode(x=x, x2="until:T", y2="to:Q", color=colour),
+        )
+    )  # fmt: skip
 
 
-def sell_through(rows: Rows) -> str:
+def sell_through(rows: Rows, step_ms: int) -> str:
+    return svg(sell_through_chart(rows, step_ms))
+
+
+def sell_through_chart(rows: Rows, step_ms: int) -> Any:
     import altair as alt
 
-    points = [
+    points: list[dict[str, Any]] = [
         {"at": point.at_ms, "sku": point.sku, "units": units, "what": what}
         for point in figures.sell_through(rows)
         for what, units in (("taken", point.taken), ("paid", point.paid))
     ]
-    chart = _chart(points).mark_line(interpolate="step-after", strokeWidth=1.5)
-    return svg(
-        chart.encode(
-            x=_time(), y=alt.Y("units:Q", title="units"), color=alt.Color("sku:N"),
-            strokeDash=alt.StrokeDash("what:N", sort=["taken", "paid"]),
-        ).properties(height=HEIGHT)
+    points += _levels_at_edges(points, activity.spans((point["at"] for point in points), step_ms))
+    y = alt.Y("units:Q", title="units")
+    dash = alt.StrokeDash("what:N", sort=["taken", "paid"])
+    line = {"interpolate": "step-after", "strokeWidth": 1.5}
+    return over_time(
+        points, step_ms, HEIGHT, y,
+        lambda chart, x: chart.mark_line(**line).encode(x=x, color=alt.Color("sku:N"), strokeDash=dash),
     )  # fmt: skip
+
+
+def _levels_at_edges(points: list[dict[str, Any]], found: list[activity.Span]) -> list[dict[str, Any]]:
+    """What each curve shows where a span begins and ends: curves of units do not begin anew after a pause."""
+    edges = []
+    for sku, what in {(point["sku"], point["what"]) for point in points}:
+        mine = [point for point in points if (point["sku"], point["what"]) == (sku, what)]
+        for at in (edge for span in found for edge in span):
+            level = next((point["units"] for point in reversed(mine) if point["at"] <= at), 0)
+            edges.append({"at": at, "sku": sku, "what": what, "units": level, "is_busy": False})
+    return edges
 
 
 def latency(rows: Rows) -> str:
@@ -163,9 +246,14 @@ def revenue(rows: Rows) -> str:
     minutes: dict[int, int] = {}
     for row in rows:
         minutes[row["at_ms"]] = minutes.get(row["at_ms"], 0) + row["amount"] - row["refunded"]
-    points = [{"at": at, "amount": amount} for at, amount in sorted(minutes.items())]
-    chart = _chart(points).mark_bar(color=GOOD, width=max(2, min(40, WIDTH // (len(points) + 1) - 2)))
-    return svg(chart.encode(x=_time(), y=alt.Y("amount:Q", title="smallest coin, a minute")).properties(height=HEIGHT))
+    points = [{"at": at, "amount": amount, "nothing": 0} for at, amount in sorted(minutes.items())]
+    y = alt.Y("amount:Q", title="smallest coin, a minute")
+    return svg(
+        over_time(
+            points, MINUTE_MS, HEIGHT, y,
+            lambda chart, x: chart.mark_rect(color=GOOD).encode(x=x, x2="until:T", y2="nothing:Q"),
+        )
+    )  # fmt: skip
 
 
 def _chart(rows: list[dict[str, Any]]) -> altair.Chart:
@@ -178,11 +266,3 @@ def _number(column: str) -> Any:
     import altair as alt
 
     return alt.X(f"{column}:Q", title=column, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=8, labelOverlap=True))
-
-
-def _time() -> Any:
-    import altair as alt
-
-    return alt.X(
-        "at:T", title="time (UTC)", scale=alt.Scale(type="utc"), axis=alt.Axis(tickCount=12, labelOverlap=True)
-    )

@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 
 from analytics.faults import StatsFault
 from analytics.measures.people import SUSPECT_GAP_MS, SUSPECT_REQUESTS
+from analytics.report.activity import PAUSE_MS
 
 MOST_POINTS = 600
 """Of a curve: a page is not wider. Longer sales are shown in longer steps."""
@@ -45,7 +46,12 @@ SELECT id, kind, (extract(epoch FROM updated_at) * 1000)::bigint AS updated_ms F
 WHERE (%(kind)s::text IS NULL OR kind = %(kind)s) AND EXISTS (SELECT 1 FROM analytics_batch AS b WHERE b.run_id = r.id)
 ORDER BY updated_at DESC LIMIT 1
 """
-_SPAN = "SELECT min(at_ms), max(at_ms) FROM analytics_flow WHERE run_id = %(run)s"
+_ACTIVE = """
+SELECT COALESCE(sum(LEAST(at_ms - before, %(pause)s)), 0)::bigint AS lasted FROM (
+    SELECT at_ms, lag(at_ms) OVER (ORDER BY at_ms) AS before
+    FROM (SELECT DISTINCT at_ms FROM analytics_flow WHERE run_id = %(run)s) AS seconds) AS steps
+"""
+"""How long something happened, pauses counted as no longer than PAUSE_MS."""
 _QUERIES = {
     "partitions": """
         SELECT p.topic, sum(records)::bigint AS records, sum(next_offset - first_offset - records)::bigint AS holes,
@@ -123,6 +129,5 @@ def read(url: str, kind: str | None = None) -> Found:
 
 
 def _step_ms(connection: Any, run: UUID) -> int:
-    span = connection.execute(_SPAN, {"run": run}).fetchone()
-    lasted = (span["max"] or 0) - (span["min"] or 0)
+    lasted = connection.execute(_ACTIVE, {"run": run, "pause": PAUSE_MS}).fetchone()["lasted"]
     return next((step for step in STEPS_MS if lasted / step <= MOST_POINTS), STEPS_MS[-1])

@@ -36,15 +36,18 @@ def flow(*rows: tuple[int, str, int]) -> list[dict[str, object]]:
 
 def test_the_backlog_is_what_arrived_and_is_not_decided() -> None:
     rows = flow((0, "arrived", 10), (0, "RESERVED", 2), (1000, "SOLD_OUT", 5), (2000, "SOLD_OUT", 3))
-    assert [point.backlog for point in figures.peak(rows, 1000)] == [8, 3, 0]
+    assert [point.backlog for point in figures.peak(rows, 1000)] == [0, 8, 3, 0, 0]
 
 
 def test_where_nothing_happens_the_rate_falls_to_nothing_and_the_backlog_stays() -> None:
     points = figures.peak(flow((0, "arrived", 10), (9000, "RESERVED", 4)), 1000)
     assert [(point.at_ms, point.arrived, point.backlog) for point in points] == [
+        (-1000, 0, 0),
         (0, 10, 10),
         (1000, 0, 10),
+        (8000, 0, 10),
         (9000, 0, 6),
+        (10000, 0, 6),
     ]
 
 
