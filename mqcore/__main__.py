@@ -53,10 +53,12 @@ def _serve(options: argparse.Namespace) -> int:
     overrides += [f"log.dirs={options.data}"] if options.data else []
     overrides += options.set
     try:
-        text = options.config.read_text() if options.config else ""
+        text = options.config.read_text(encoding="utf-8") if options.config else ""
         config = read(text, overrides, check_default)
     except OSError as error:
         return _wrong(f"{options.config} cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        return _wrong(f"{options.config} is not UTF-8: byte {error.object[error.start]:#04x} at position {error.start}")
     except BadConfig as error:
         return _wrong(str(error))
 

@@ -6,6 +6,7 @@ the table of topic settings (mqcore/log/config.py) owns their types and checks.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -14,6 +15,13 @@ from typing import Any
 
 class BadConfig(ValueError):
     """A setting that is unknown or makes no sense; the text says what to do."""
+
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+LONGEST_TEXT = 1000
+_LONG_UNITS = ("_ms", "_bytes")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)  # int() would also take 1_000
 
 
 def setting(default: Any, doc: str, *, minimum: int | None = None, choices: tuple[str, ...] = ()) -> Any:
@@ -113,7 +121,7 @@ def read(
     with a topic default, None if nothing; it raises KeyError for a name it does not know either."""
     try:
         pairs = dict(_flatten(tomllib.loads(text)))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
         raise BadConfig(f"the configuration file is no TOML: {error}") from error
     for override in overrides:
         name, equals, value = override.partition("=")
@@ -139,18 +147,49 @@ def parse(spec: Field[Any], name: str, value: object) -> Any:
     """One value in the type of its field, or BadConfig."""
     try:
         if spec.type in ("int", int):
-            number = value if isinstance(value, int) and not isinstance(value, bool) else int(str(value))
+            number = value if isinstance(value, int) and not isinstance(value, bool) else whole_number(str(value))
             minimum = spec.metadata["minimum"]
             if minimum is not None and number < minimum:
                 raise BadConfig(f"{name}={number} is below {minimum}")
+            maximum = LONG_MAX if spec.name.endswith(_LONG_UNITS) else INT_MAX
+            if number > maximum:
+                raise BadConfig(f"{name}={shortened(number)} is above {maximum}")
             return number
         if spec.type in ("bool", bool):
             return {"true": True, "false": False}[str(value).lower()]
-        return str(value)
+        return _text(name, str(value))
     except (ValueError, KeyError) as error:
         if isinstance(error, BadConfig):
             raise
-        raise BadConfig(f"{name}={value!r} is no {getattr(spec.type, '__name__', spec.type)}") from error
+        wanted = {"int": "a whole number", "bool": "true or false"}.get(getattr(spec.type, "__name__", spec.type), "")
+        raise BadConfig(f"{name} must be {wanted}, got {shortened(value)!r}") from error
+
+
+def whole_number(text: str) -> int:
+    """In decimal, as Kafka reads it; `ValueError` for anything else."""
+    if not _WHOLE_NUMBER.fullmatch(text.strip()):
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+def shortened(value: object) -> str:
+    """For a message of one line."""
+    if isinstance(value, int) and abs(value) > 10**40:
+        return "a number of more than 40 digits"  # Python refuses to print one of more than 4,300
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+def _text(name: str, value: str) -> str:
+    if "\0" in value:
+        raise BadConfig(f"{name} contains a zero byte")
+    if name == "log.dirs":
+        return value  # a folder's name need not be UTF-8
+    if len(value) > LONGEST_TEXT:
+        raise BadConfig(f"{name} has {len(value)} characters, at most {LONGEST_TEXT} are allowed")
+    if not value.isprintable():
+        raise BadConfig(f"{name} contains a character that cannot be printed: {shortened(value)!a}")
+    return value
 
 
 def _topic_default(name: str, value: str, check: Callable[[str, str], str | None] | None) -> str:
@@ -159,7 +198,7 @@ def _topic_default(name: str, value: str, check: Callable[[str, str], str | None
     except KeyError:
         wrong = "unknown setting"
     if wrong:
-        raise BadConfig(f"{name}={value}: {wrong}")
+        raise BadConfig(f"{shortened(name)}={shortened(value)}: {wrong}")
     return value
 
 
@@ -190,8 +229,12 @@ def _addresses(text: str, setting_name: str) -> dict[str, tuple[str, int]]:
 def host_and_port(address: str, setting_name: str) -> tuple[str, int]:
     """Of HOST:PORT or [HOST]:PORT."""
     host, colon, port = address.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise BadConfig(f"{setting_name}: {address!r} is not HOST:PORT")
+    if not colon or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65535:
+        raise BadConfig(f"{setting_name}: {shortened(address)!r} is not HOST:PORT")
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise BadConfig(f"{setting_name}: {shortened(host)!r} is not the name of a host: {error}") from error
     return host.strip("[]"), int(port)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mqcore.config import whole_number
 from mqcore.log.config import TOPIC_SETTINGS, LogConfig, validate
 
 BY_SYNONYM = {setting.synonym: name for name, setting in TOPIC_SETTINGS.items() if setting.synonym}
@@ -23,8 +24,18 @@ COARSER = {  # finer ones first
 def check_default(name: str, value: str) -> str | None:
     """What is wrong with a topic default of a broker; KeyError if there is none of the name."""
     if name in COARSER:
-        return None if value.lstrip("-").isdigit() else "must be a whole number"
+        fine, factor = COARSER[name]
+        try:
+            return validate(BY_SYNONYM[fine], _in_ms(value, factor))
+        except ValueError as error:
+            return str(error)
     return validate(BY_SYNONYM[name], value)
+
+
+def _in_ms(value: str, factor: int) -> str:
+    """A negative amount means no limit, in any unit."""
+    amount = whole_number(value)
+    return str(amount if amount < 0 else amount * factor)
 
 
 class TopicSettings:
@@ -32,8 +43,7 @@ class TopicSettings:
         values = dict(broker_file)
         for coarse, (fine, factor) in COARSER.items():
             if coarse in values:
-                amount = int(values.pop(coarse))
-                values.setdefault(fine, str(amount if amount < 0 else amount * factor))
+                values.setdefault(fine, _in_ms(values.pop(coarse), factor))
         self.defaults = {BY_SYNONYM[name]: value for name, value in values.items()}
         self._changed: dict[str, str] = {}
 

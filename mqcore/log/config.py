@@ -7,6 +7,7 @@ effect in this broker stay in the table, because tools describe and set them, an
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -121,6 +122,10 @@ _PARSERS: dict[SettingType, Callable[[str], Any]] = {
     SettingType.LIST: _list,
 }
 
+_WHOLE = (SettingType.INT, SettingType.LONG)
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # Python would also take 1_000
+_QUOTED = 100
+
 _B, _S, _I, _L, _D, _X = (
     SettingType.BOOLEAN,
     SettingType.STRING,
@@ -211,10 +216,18 @@ def validate(name: str, value: str) -> str | None:
     if setting is None:
         return f"Unknown topic config name: {name}"
     try:
+        if setting.type in _WHOLE and not _WHOLE_NUMBER.fullmatch(value.strip()):
+            raise ValueError("must be a whole number")
+        if setting.type is SettingType.DOUBLE and "_" in value:
+            raise ValueError("must be a number")
         setting.parse(value)
     except ValueError as error:
-        return f"Invalid value {value} for configuration {name}: {error}"
+        return _invalid(name, value, error)
     return None
+
+
+def _invalid(name: str, value: str, error: ValueError) -> str:
+    return f"Invalid value {value[:_QUOTED]} for configuration {name}: {error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,13 +259,18 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str]) -> LogConfig:
-        """From a topic's settings by name (defaults for the rest); `ValueError` for one that `validate` refuses."""
+        """From a topic's settings by name (defaults for the rest); `ValueError` for one that makes no sense.
+
+        Numbers are read as leniently as an older broker has accepted them: they may be in the metadata log."""
         fields: dict[str, Any] = {}
         for name, text in settings.items():
-            reason = validate(name, text)
-            if reason is not None:
-                raise ValueError(reason)
-            value = TOPIC_SETTINGS[name].parse(text)
+            setting = TOPIC_SETTINGS.get(name)
+            if setting is None:
+                raise ValueError(f"Unknown topic config name: {name}")
+            try:
+                value = setting.parse(text)
+            except ValueError as error:
+                raise ValueError(_invalid(name, text, error)) from None
             field = name.replace(".", "_")
             if name == "cleanup.policy":
                 fields["compact"], fields["delete"] = "compact" in value, "delete" in value

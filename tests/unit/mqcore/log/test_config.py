@@ -90,3 +90,24 @@ def test_settings_become_values() -> None:
     )
     assert (config.compact, config.delete) == (True, False)
     assert (config.retention_ms, config.min_cleanable_dirty_ratio) == (5, 0.25)
+
+
+@pytest.mark.parametrize("value", ["1_000", "--5", "1e3", "0x10", "١", "9" * 5000, "", "+", "5 5"])
+def test_a_number_is_written_in_decimal(value: str) -> None:
+    found = validate("retention.ms", value)
+    assert found is not None and len(found) < 300
+
+
+@pytest.mark.parametrize(("value", "parsed"), [(" 5 ", 5), ("+5", 5), ("-1", -1)])
+def test_blanks_and_a_sign_are_allowed(value: str, parsed: int) -> None:
+    assert validate("retention.ms", value) is None
+    assert LogConfig.from_settings({"retention.ms": value}).retention_ms == parsed
+
+
+@pytest.mark.parametrize("value", ["0.5", ".5", "5e-1", "1", "1E0"])
+def test_a_fraction_may_have_an_exponent(value: str) -> None:
+    assert validate("min.cleanable.dirty.ratio", value) is None
+
+
+def test_a_number_that_an_older_broker_has_accepted_is_still_read() -> None:
+    assert LogConfig.from_settings({"retention.ms": "1_000"}).retention_ms == 1000
