@@ -161,7 +161,7 @@ def parse(spec: Field[Any], name: str, value: object) -> Any:
     except (ValueError, KeyError) as error:
         if isinstance(error, BadConfig):
             raise
-        wanted = {"int": "a whole number", "bool": "true or false"}.get(getattr(spec.type, "__name__", spec.type), "")
+        wanted = "true or false" if spec.type in ("bool", bool) else "a whole number"
         raise BadConfig(f"{name} must be {wanted}, got {shortened(value)!r}") from error
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
-from mqcore.apis.call import Api, Call, Response
+from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_partition
 from mqcore.log.errors import CorruptLog, LogFailed
+from mqcore.log.times import search_max_timestamp, search_time
 from mqcore.partitions.partition import Partition
 from mqcore.wire.batches import BadBatch
 from mqcore.wire.errors import ErrorCode
@@ -24,65 +28,98 @@ READ_COMMITTED = 1
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
+TURN_SECONDS = 0.005
+LEAST_STEPS = 4  # a short search is answered at once
 
-def handle(request: Any, call: Call) -> Response:
+
+def handle(request: Any, call: Call) -> Response | Later:
+    """A search by time may read much: it yields to other connections every few milliseconds."""
+    answering = _answers(request, call)
+    response = _run(answering)
+    if response is not None:
+        return response
+    _go_on_later(answering, call)
+    return LATER
+
+
+def _run(answering: Generator[None, None, Response]) -> Response | None:
+    """One turn; the response if it is complete."""
+    end = time.monotonic() + TURN_SECONDS
+    try:
+        for step in itertools.count():
+            next(answering)
+            if step >= LEAST_STEPS and time.monotonic() >= end:
+                return None
+        raise AssertionError("a count does not end")
+    except StopIteration as finished:
+        response: Response = finished.value
+        return response
+
+
+def _go_on_later(answering: Generator[None, None, Response], call: Call) -> None:
+    def go_on() -> None:
+        try:
+            response = _run(answering)
+        except Exception:
+            call.hang_up()  # as for every request that fails
+            raise
+        if response is None:
+            _go_on_later(answering, call)
+        else:
+            call.when_gone = None
+            call.answer(response)
+
+    timer = call.services.clock.call_soon(go_on)
+    call.when_gone = timer.cancel
+
+
+def _answers(request: Any, call: Call) -> Generator[None, None, Response]:
     committed_only = request.isolation_level == READ_COMMITTED
     asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
-    twice = {place for place, times in asked.items() if times > 1}  # each look may decompress a batch
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    _refuse(wanted)
-                    if (topic.name, wanted.partition_index) in twice
-                    else _answer(call, topic.name, wanted, committed_only)
-                    for wanted in topic.partitions
-                ],
-            }
-            for topic in request.topics
-        ]
-    }
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            if asked[topic.name, wanted.partition_index] > 1:  # each search may decompress a batch
+                answer: Response = {"error_code": ErrorCode.INVALID_REQUEST}
+            else:
+                answer = yield from _answer(call, topic.name, wanted, committed_only)
+            partitions.append({"partition_index": wanted.partition_index, **answer})
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"topics": topics}
 
 
-def _refuse(wanted: Any) -> Response:
-    return {"partition_index": wanted.partition_index, "error_code": ErrorCode.INVALID_REQUEST}
-
-
-def _answer(call: Call, topic: str, wanted: Any, committed_only: bool) -> Response:
-    answer = {"partition_index": wanted.partition_index}
+def _answer(call: Call, topic: str, wanted: Any, committed_only: bool) -> Generator[None, None, Response]:
     partition = find_partition(call.services, topic, None, wanted.partition_index)
     if isinstance(partition, ErrorCode):
-        return answer | {"error_code": partition}
+        return {"error_code": partition}
     if partition.offline is not None:
-        return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
+        return {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
     refusal = partition.check_epoch(wanted.current_leader_epoch)
     if refusal is not None:
-        return answer | {"error_code": refusal.error}
+        return {"error_code": refusal.error}
     if call.version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
-        return answer | {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+        return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
     try:
-        timestamp, offset, epoch = _find(partition, wanted.timestamp, committed_only)
+        timestamp, offset, epoch = yield from _find(partition, wanted.timestamp, committed_only)
     except (OSError, LogFailed, CorruptLog, BadBatch):
-        return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
-    return answer | {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
+        return {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
+    return {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
 
 
-def _find(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int, int]:
+def _find(partition: Partition, timestamp: int, committed_only: bool) -> Generator[None, None, tuple[int, int, int]]:
     """(timestamp, offset, leader epoch); −1 for what there is not."""
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
     log = partition.log
-    match timestamp:
-        case -1:
-            return -1, limit, partition.leader_epoch
-        case -2 | -4:
-            return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
-        case -5 | -6:
-            return -1, -1, -1  # nothing is tiered
-        case -3:
-            found = log.max_timestamp(limit=limit)
-        case _ if timestamp < 0:
-            return -1, -1, -1
-        case _:
-            found = log.offset_for_time(timestamp, limit=limit)
+    if timestamp == LATEST:
+        return -1, limit, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
+    if timestamp == MAX_TIMESTAMP:
+        search = search_max_timestamp(log.segments.items, log.start_offset, limit)
+    elif timestamp < 0:  # an unknown one, or one of what is tiered: nothing is
+        return -1, -1, -1
+    else:
+        search = search_time(log.segments.items, timestamp, log.start_offset, limit)
+    found = yield from search
     return (-1, -1, -1) if found is None else (found.timestamp, found.offset, found.leader_epoch)

@@ -13,7 +13,7 @@ from typing import Final
 
 from mqcore.disk.port import Buffer, Disk, File
 from mqcore.log.errors import CorruptLog
-from mqcore.log.index import OffsetIndex, TimeIndex
+from mqcore.log.index import OffsetIndex, TimeIndex, read_last_entry
 from mqcore.wire.batches import HEADER_BYTES, LENGTH_OVERHEAD, MINIMUM_LENGTH, BadBatch, BatchHeader, read_header
 
 LOG: Final = ".log"
@@ -201,9 +201,16 @@ class Segment:
     def largest(self) -> tuple[int, int]:
         """(largest timestamp, last offset of the batch that has it); timestamp -1 if no batch has one."""
         if self._largest is None:
-            last = self.time_index.last
-            self._largest = (NO_TIMESTAMP, self.base_offset) if last is None else (last[0], last[1] + self.base_offset)
+            self._largest = self._largest_indexed()
         return self._largest
+
+    def _largest_indexed(self) -> tuple[int, int]:
+        last = None if self._time_index is not None else read_last_entry(self._disk, self.path(TIME_INDEX))
+        if last is None:
+            last = self.time_index.last
+            if self._largest is not None:
+                return self._largest  # the indexes had to be rebuilt, and end before it
+        return (NO_TIMESTAMP, self.base_offset) if last is None else (last[0], last[1] + self.base_offset)
 
     @property
     def largest_timestamp(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mqcore.apis import list_offsets, offset_for_leader_epoch
+from mqcore.apis.call import Later
 from mqcore.identity import LeaderEpoch
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.apis.counter import ORDERS, Counter, CounterCall
@@ -20,7 +21,9 @@ def offset_at(counter: Counter, timestamp: int, *, version: int = 11, isolation:
     wanted = SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
     topics = [SimpleNamespace(name=topic, partitions=[wanted])]
     request = SimpleNamespace(isolation_level=isolation, topics=topics)
-    (answer,) = list_offsets.handle(request, CounterCall(counter, version))["topics"][0]["partitions"]
+    response = list_offsets.handle(request, CounterCall(counter, version))
+    assert not isinstance(response, Later)
+    (answer,) = response["topics"][0]["partitions"]
     error = ErrorCode(answer.get("error_code", 0))
     return error.name if error else (answer["offset"], answer["timestamp"])
 
@@ -80,6 +83,7 @@ def test_a_partition_that_is_named_twice_is_not_looked_at() -> None:
     wanted = SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS)
     topics = [SimpleNamespace(name=ORDERS, partitions=[wanted]), SimpleNamespace(name=ORDERS, partitions=[wanted])]
     answer = list_offsets.handle(SimpleNamespace(isolation_level=0, topics=topics), CounterCall(filled(), 11))
+    assert not isinstance(answer, Later)
     errors = [part["error_code"] for topic in answer["topics"] for part in topic["partitions"]]
     assert errors == [ErrorCode.INVALID_REQUEST] * 2
 
@@ -111,3 +115,39 @@ def test_where_an_epoch_ended() -> None:
     assert end_of(counter, 7) == (-1, -1)
     assert end_of(counter, 3, current=5) == "FENCED_LEADER_EPOCH"
     assert end_of(counter, 3, current=7) == "UNKNOWN_LEADER_EPOCH"
+
+
+def test_a_long_search_gives_other_connections_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_offsets, "TURN_SECONDS", -1)
+    monkeypatch.setattr(list_offsets, "LEAST_STEPS", 0)
+    counter = filled(segment_bytes="100")
+    wanted = [SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS + 5)]
+    topics = [SimpleNamespace(name=topic, partitions=wanted) for topic in (ORDERS, "payments", "nope")]
+    request = SimpleNamespace(isolation_level=0, topics=topics)
+    call, gone = CounterCall(counter, 11), CounterCall(counter, 11)
+    assert isinstance(list_offsets.handle(request, call), Later)
+    assert isinstance(list_offsets.handle(request, gone), Later)
+    assert not call.answers and gone.when_gone is not None
+    gone.when_gone()
+    counter.clock.advance(0)
+    (answer,) = call.answers
+    found = [topic["partitions"][0] for topic in answer["topics"]]
+    assert (found[0]["offset"], found[1]["offset"]) == (1, -1)
+    assert found[2]["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not gone.answers
+
+
+def test_a_search_that_fails_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_offsets, "TURN_SECONDS", -1)
+    monkeypatch.setattr(list_offsets, "LEAST_STEPS", 0)
+    counter = filled()
+    wanted = SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS)
+    request = SimpleNamespace(isolation_level=0, topics=[SimpleNamespace(name=ORDERS, partitions=[wanted])])
+    call = CounterCall(counter, 11)
+    assert isinstance(list_offsets.handle(request, call), Later)
+    monkeypatch.setattr(
+        type(counter.stages[ORDERS].partition.log.segments.active), "largest", property(lambda _: 1 // 0)
+    )
+    with pytest.raises(ZeroDivisionError):
+        counter.clock.advance(0)
+    assert call.hung_up and not call.answers

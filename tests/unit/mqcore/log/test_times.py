@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
-from mqcore.disk.memory import MemoryDisk
+from mqcore.disk.memory import MemoryDisk, MemoryFile
 from mqcore.log.config import LogConfig
 from mqcore.log.log import Log, TimedOffset
+from mqcore.log.times import search_time
 from mqcore.wire.batches import HEADER_BYTES, read_header, stamp_append_time
 from mqcore.wire.records import Record, build_batch
-from tests.unit.mqcore.log.bench import append, batch, open_log, place, stored, with_crc
+from tests.unit.mqcore.log.bench import DIRECTORY, append, batch, open_log, place, stored, with_crc
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=60)
 
@@ -89,3 +90,112 @@ def test_a_batch_whose_records_are_nonsense_is_answered_as_a_whole() -> None:
     bad = with_crc(good[:HEADER_BYTES] + bytes([255]) * (len(good) - HEADER_BYTES))
     append(log, bad)
     assert log.offset_for_time(51, limit=3) == (52, 0, 0)
+
+
+class CountingDisk(MemoryDisk):
+    """Knows how many bytes were read, and of which files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_bytes = 0
+        self.whole: list[str] = []
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        file = super().open(path, create=create)
+        disk, read = self, file.read
+
+        class Counted(MemoryFile):
+            __slots__ = ()
+
+            def read(self, position: int, length: int) -> bytes:
+                found = read(position, length)
+                disk.read_bytes += len(found)
+                return found
+
+        file.__class__ = Counted
+        return file
+
+    def read_whole(self, path: str) -> bytes:
+        self.whole.append(path)
+        return super().read_whole(path)
+
+
+def long_log(disk: MemoryDisk, batches: int = 2000) -> Log:
+    log = open_log(disk, LogConfig(segment_bytes=20_000, index_interval_bytes=500))
+    for number in range(batches):
+        add(log, [1000 + number])
+    return log
+
+
+def test_a_lookup_by_time_after_a_start_loads_the_indexes_of_one_sealed_segment_only() -> None:
+    disk = CountingDisk()
+    log = long_log(disk)
+    log.close()
+    log = open_log(disk, log.config, clean=True)
+    assert len(log.segments.items) > 6
+    disk.whole.clear()
+    assert log.offset_for_time(2010, limit=2000) == (2010, 1010, 0)
+    assert len({path.partition(".")[0] for path in disk.whole}) == 1
+    disk.whole.clear()
+    assert log.max_timestamp(limit=2000) == (2999, 1999, 0)
+    assert log.offset_for_time(5000, limit=2000) is None
+    assert disk.whole == []
+
+
+def test_the_largest_timestamp_below_a_limit_is_found_without_reading_the_segment() -> None:
+    """On a topic with flush.messages=1 the newest batch is above the limit most of the time."""
+    disk = CountingDisk()
+    log = open_log(disk, LogConfig(index_interval_bytes=500))
+    for number in range(2000):
+        add(log, [1000 + number])
+    for limit in (1, 7, 1000, 1999):
+        disk.read_bytes = 0
+        assert log.max_timestamp(limit=limit) == (1000 + limit - 1, limit - 1, 0)
+        assert disk.read_bytes < 200_000 < log.size_bytes * 2
+    assert disk.read_bytes < log.size_bytes
+
+
+def test_a_search_goes_in_steps_and_outlives_what_retention_takes_away() -> None:
+    disk = MemoryDisk()
+    log = long_log(disk)
+    log.sync()
+    search = search_time(log.segments.items, 2990, log.start_offset, 2000)
+    next(search)
+    log.advance_start(1500)
+    log.segments.release_idle(2000)
+    log.expire(0, limit=1500)
+    steps = 0
+    while True:
+        try:
+            next(search)
+            steps += 1
+        except StopIteration as end:
+            assert end.value == (2990, 1990, 0)
+            break
+    assert steps > 1
+
+
+@pytest.mark.parametrize("tail", [b"", b"x", b"\xff" * 12, b"\0" * 24])
+def test_a_time_index_with_a_damaged_end_is_read_as_a_whole(tail: bytes) -> None:
+    disk = MemoryDisk()
+    log = long_log(disk)
+    log.close()
+    path = next(f"{DIRECTORY}/{name}" for name in disk.names(DIRECTORY) if name.endswith(".timeindex"))
+    disk.replace(path, disk.read_whole(path) + tail)
+    log = open_log(disk, log.config, clean=True)
+    first_end = log.segments.bases[1]
+    assert log.segments.items[0].largest == (1000 + first_end - 1, first_end - 1)
+
+
+def test_random_timestamps_below_any_limit_are_found_as_by_a_plain_walk() -> None:
+    for seed in range(6):
+        random = Random(seed)
+        log = open_log(MemoryDisk(), LogConfig(segment_bytes=3000, index_interval_bytes=150))
+        values = [random.choice([5, random.randrange(1, 50), number]) for number in range(300)]
+        for value in values:
+            add(log, [value])
+        for limit in range(1, 300, 3):
+            for start in (0, limit // 2):
+                log.start_offset = start
+                largest = max(values[start:limit])
+                assert log.max_timestamp(limit=limit) == (largest, values.index(largest, start), 0), (seed, limit)
