@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -68,6 +69,8 @@ def _serve(options: argparse.Namespace) -> int:
     from mqcore.disk.lock import DirectoryLocked
     from mqcore.meta import ForeignFolder
     from mqcore.server.doors import CannotListen
+
+    os.umask(0o077)  # records are for the broker's own account
 
     async def run() -> int:
         try:

@@ -48,7 +48,7 @@ from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
-from mqcore.server.doors import Doors
+from mqcore.server.doors import Doors, refuse_public_listeners
 from mqcore.settings import TopicSettings
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.frames import BadFrame
@@ -77,6 +77,7 @@ class Broker:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
+        refuse_public_listeners(self.config)
         open_files = descriptors.raise_limit()
         self._disk.make_directory("")
         self._lock = DirectoryLock(self.config.log_dirs)

@@ -48,6 +48,10 @@ class BrokerConfig:
     listeners: str = setting("PLAINTEXT://127.0.0.1:9092", "comma-separated NAME://HOST:PORT to listen on")
     advertised_listeners: str = setting("", "comma-separated NAME://HOST:PORT told to clients; default: the listeners")
     listener_security_protocol_map: str = setting("", "comma-separated NAME:PLAINTEXT; other protocols come later")
+    allow_unauthenticated_listeners: bool = setting(
+        False, "listen on addresses that other machines can reach; every client may read, write and delete everything"
+    )
+    inter_broker_listener_name: str = setting("", "listener for which 64 of max.connections are reserved; empty: none")
     log_dirs: str = setting("mqcore-data", "folder of all data; exactly one")
     log_dirs_min_free_bytes: int = setting(67108864, "refuse produces when the disk has less room than this", minimum=0)
     broker_rack: str = setting("", "rack of this broker, shown to clients")
@@ -60,12 +64,18 @@ class BrokerConfig:
 
     socket_request_max_bytes: int = setting(104857600, "largest request accepted", minimum=1024)
     queued_max_requests: int = setting(500, "requests of one connection that may wait for their answers", minimum=1)
-    queued_max_request_bytes: int = setting(268435456, "bytes of half-received requests, all connections", minimum=1)
-    max_connections: int = setting(4000, "connections at a time", minimum=1)
-    max_connections_per_ip: int = setting(4000, "connections of one address at a time", minimum=1)
+    queued_max_request_bytes: int = setting(67108864, "bytes of half-received requests, all connections", minimum=1)
+    queued_max_response_bytes: int = setting(
+        67108864, "bytes of responses that clients have not read, all connections", minimum=1
+    )
+    max_connections: int = setting(2000, "connections at a time", minimum=1)
+    max_connections_per_ip: int = setting(
+        200, "connections of one address (with IPv6, of one /64) at a time", minimum=1
+    )
+    first_request_timeout_ms: int = setting(10000, "longest time from connecting to the first request", minimum=100)
     connections_max_idle_ms: int = setting(600000, "close a connection without requests after", minimum=1000)
     request_receive_timeout_ms: int = setting(30000, "longest time for one request to arrive", minimum=100)
-    response_send_timeout_ms: int = setting(60000, "close a reader that takes nothing for so long", minimum=100)
+    response_send_timeout_ms: int = setting(30000, "close a reader that takes nothing for this long", minimum=100)
     fetch_max_bytes: int = setting(57671680, "most bytes in one fetch response", minimum=1024)
 
     producer_id_expiration_ms: int = setting(86400000, "forget a silent idempotent producer after", minimum=1)
@@ -137,7 +147,9 @@ def read(
         else:
             topic_defaults[name] = _topic_default(name, as_text(value), check_topic_default)
     config = BrokerConfig(**values, topic_defaults=topic_defaults)
-    config.listener_list()
+    names = {listener.name for listener in config.listener_list()}
+    if config.inter_broker_listener_name.upper() not in {"", *names}:
+        raise BadConfig(f"inter.broker.listener.name={config.inter_broker_listener_name} is not among listeners")
     if config.metrics_listener:
         host_and_port(config.metrics_listener, "metrics.listener")
     return config

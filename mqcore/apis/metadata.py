@@ -13,6 +13,8 @@ from mqcore.controller.image import INTERNAL_TOPICS, TopicImage
 from mqcore.controller.topics import wrong_name
 from mqcore.identity import TopicPartition
 from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.hot import Piece
+from mqcore.wire.messages import encode_response
 
 API = Api(3, "Metadata", 0, 13)
 
@@ -21,11 +23,16 @@ NAMELESS = 12
 MOST_AUTO_CREATED = 100  # of one request; the rest has to ask again
 
 
-def handle(request: Any, call: Call) -> Response | Later:
+MOST_KEPT_ANSWERS = 8
+
+
+def encode(version: int, response: Response | bytes) -> list[Piece]:
+    return [response if isinstance(response, bytes) else encode_response(API.key, version, response)]
+
+
+def handle(request: Any, call: Call) -> Response | bytes | Later:
     if (call.version == 0 and not request.topics) or request.topics is None:
-        return _response(
-            request, call, [_describe(call.services, topic) for topic in call.services.image.topics.values()]
-        )
+        return _all_topics(request, call)
     missing = _to_create(request, call)
     if not missing:
         return _described(request, call, {})
@@ -43,6 +50,24 @@ def handle(request: Any, call: Call) -> Response | Later:
 
     call.services.controller.submit(command, created)
     return LATER
+
+
+def _all_topics(request: Any, call: Call) -> bytes:
+    """Encoded, and kept until something changes: it takes tens of milliseconds to make when there are thousands of
+    partitions, and all clients ask for the same."""
+    services = call.services
+    unavailable = [partition.name for partition in services.partitions if partition.offline is not None]
+    state = (services.image.version, tuple(services.partitions.offline), tuple(unavailable))
+    kept = services.all_topics
+    if kept.state != state or len(kept.encoded) >= MOST_KEPT_ANSWERS:
+        kept.state = state
+        kept.encoded.clear()
+    of_topics = bool(request.include_topic_authorized_operations)
+    key = (call.version, call.listener, of_topics, bool(request.include_cluster_authorized_operations))
+    if key not in kept.encoded:
+        topics = [_describe(services, topic) for topic in services.image.topics.values()]
+        kept.encoded[key] = encode_response(API.key, call.version, _response(request, call, topics))
+    return kept.encoded[key]
 
 
 def _to_create(request: Any, call: Call) -> list[str]:

@@ -35,6 +35,14 @@ class ProducerIds:
 
 
 @dataclass(slots=True)
+class AllTopics:
+    """Encoded Metadata responses that name all topics, by what they depend on besides `state`."""
+
+    state: object = None
+    encoded: dict[tuple[object, ...], bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Services:
     config: BrokerConfig
     cluster_id: str
@@ -50,6 +58,7 @@ class Services:
     topic_defaults: dict[str, str] = field(default_factory=dict)
     """Topic settings of the broker's configuration, by topic setting name."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
+    all_topics: AllTopics = field(default_factory=AllTopics)
     stopping: bool = False
     """Nobody is kept waiting any more."""
     free_bytes: Callable[[], int] = lambda: 0

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mqcore.apis.services import Services
+from mqcore.server.sending import buffered
 from mqcore.wire.frames import RequestHead, response_head
-from mqcore.wire.hot import BUFFERS, Piece, size_of
+from mqcore.wire.hot import Piece, size_of
 from mqcore.wire.produce import PRODUCE
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class ServerCall:
     def held_bytes(self, request_bytes: int) -> int:
         """What it keeps in memory while it waits: what was produced and what is fetched are in the log."""
         request = 0 if self._served.api.key == PRODUCE else request_bytes
-        return request + sum(len(piece) for piece in self.pieces or () if isinstance(piece, BUFFERS))
+        return request + buffered(self.pieces or ())
 
     def answer(self, response: Any) -> None:
         """`None` stands for no answer at all (Produce with acks=0)."""
@@ -93,7 +94,7 @@ class ServerCall:
         self.when_gone = None  # it knows the handler, and the handler this call: no work for the cycle collector
         self._served.requests.value += 1
         self._served.seconds.observe(time.perf_counter() - self._started)
-        self._connection.pump_soon()
+        self._connection.answered(buffered(body))
 
     def hang_up(self) -> None:
         self._connection.end()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 from functools import partial
 
 from mqcore.apis.services import Services
-from mqcore.config import host_and_port
+from mqcore.config import BrokerConfig, host_and_port
 from mqcore.controller.facts import Endpoint
 from mqcore.server import metrics_page
 from mqcore.server.connection import Connection
@@ -71,6 +72,38 @@ class Doors:
         await self._traffic.drain(timeout_s)
         if self._sweep is not None:
             self._sweep.cancel()
+
+
+def refuse_public_listeners(config: BrokerConfig) -> None:
+    """`CannotListen` if other machines could reach a listener although the settings do not say that they may."""
+    if config.allow_unauthenticated_listeners:
+        return
+    addresses = [
+        (f"listener {each.name}://{_shown(each.host)}:{each.port}", each.host) for each in config.listener_list()
+    ]
+    if config.metrics_listener:
+        host = host_and_port(config.metrics_listener, "metrics.listener")[0]
+        addresses.append((f"metrics.listener {config.metrics_listener}", host))
+    for name, host in addresses:
+        if not _is_loopback(host):
+            raise CannotListen(
+                f"{name} can be reached from other machines, and clients need no password: listen on 127.0.0.1, or set"
+                " allow.unauthenticated.listeners=true if only clients you trust can connect"
+            )
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether all addresses of a host belong to this machine alone."""
+    try:
+        found = socket.getaddrinfo(host or EVERYWHERE[1], None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise CannotListen(f"cannot listen on {host}: {error}") from error
+    addresses = [ipaddress.ip_address(str(address[4][0]).partition("%")[0]) for address in found]
+    return all((getattr(address, "ipv4_mapped", None) or address).is_loopback for address in addresses)
 
 
 def _bind(host: str, port: int) -> socket.socket:

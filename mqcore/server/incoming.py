@@ -28,11 +28,6 @@ class Incoming:
         return len(self._buffer)
 
     @property
-    def beyond_first(self) -> int:
-        """Bytes of memory on top of the first buffer."""
-        return len(self._buffer) - FIRST_BUFFER
-
-    @property
     def is_full(self) -> bool:
         return self._end == len(self._buffer)
 
@@ -78,3 +73,12 @@ class Incoming:
         buffer = bytearray(capacity)
         buffer[: self._end] = self._view[: self._end]
         self._buffer, self._view = buffer, memoryview(buffer)
+
+    def shrink(self, capacity: int) -> None:
+        """Move what there is to the front of a smaller buffer; `capacity` is no less than that."""
+        if capacity < len(self._buffer):
+            pending = self._view[self._start : self._end]
+            buffer = bytearray(capacity)
+            buffer[: len(pending)] = pending
+            self._buffer, self._view = buffer, memoryview(buffer)
+            self._start, self._end = 0, len(pending)

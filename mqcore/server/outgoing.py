@@ -33,25 +33,29 @@ class Outgoing:
     def clear(self) -> None:
         self._pieces.clear()
 
-    def take(self) -> tuple[list[Buffer], int]:
-        """(the next bytes, as many as make one good write, and their number); `OSError` if a log cannot be read."""
+    def take(self, most: int = READ_PIECE) -> tuple[list[Buffer], int, int]:
+        """(the next bytes, as many as make one good write, their number, how many of them were in memory before): up to
+        `most` are read from logs. `OSError` if a log cannot be read."""
         pieces = self._pieces
         parts: list[Buffer] = []
-        size = 0
+        size = buffers = 0
         while pieces:
             piece = pieces[0]
             if isinstance(piece, BUFFERS):
+                if size >= 2 * READ_PIECE:
+                    break
                 pieces.popleft()
                 part: Buffer = piece
+                buffers += len(part)
             elif size < SMALL:
-                part = self._read(piece, READ_PIECE)
-            elif size < READ_PIECE:
-                part = self._read(piece, READ_PIECE - size)
+                part = self._read(piece, most)
+            elif size < most:
+                part = self._read(piece, most - size)
             else:
                 break
             size += len(part)
             parts.append(part)
-        return parts, size
+        return parts, size, buffers
 
     def _read(self, piece: SliceLike, most: int) -> bytes:
         """Its length was promised to the client, so there is no sending less."""

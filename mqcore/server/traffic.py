@@ -6,13 +6,15 @@ RELIABILITY's rule for a server: every count and every byte that a stranger can 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mqcore.apis.services import Services
+from mqcore.server.budgets import ReceiveBudget, SendBudget
 from mqcore.server.dispatch import with_counters
 
 if TYPE_CHECKING:
@@ -20,9 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RESERVED_CONNECTIONS = 64
+"""Of max.connections, for the listener that inter.broker.listener.name names."""
+
 SWEEP_SECONDS = 1.0
 SHRINK_AFTER_SECONDS = 5.0
 MOST_COMPLAINTS_A_SECOND = 20
+QUIET_REASONS = ("idle", "no_request")
+"""Counted, but not worth a line in the log: a port scan or a health check does it."""
 
 
 class Traffic:
@@ -38,9 +45,9 @@ class Traffic:
         self.connections: set[Connection] = set()
         self.draining = False
         self._by_host: Counter[str] = Counter()
-        self._held_bytes = 0  # of receive buffers beyond their first size
+        self.receive_budget = ReceiveBudget(self.config.queued_max_request_bytes, self._by_host)
+        self.send_budget = SendBudget(self.config.queued_max_response_bytes)
         self.waiting_bytes = 0  # of requests that wait for their answers
-        self._starving: deque[Connection] = deque()
         self._gauge = self.metrics.connections.cell()
         self._complaints_since = 0.0
         self._complaints = 0
@@ -48,9 +55,13 @@ class Traffic:
     # ── connections ──────────────────────────────────────────────────────────────────────────────
 
     def admit(self, connection: Connection, host: str) -> bool:
+        """`host`: the address as `address_of` has it."""
         if self.draining:
             return False
-        full = len(self.connections) >= self.config.max_connections
+        places = self.config.max_connections
+        if self.config.inter_broker_listener_name.upper() not in ("", connection.listener):
+            places -= min(RESERVED_CONNECTIONS, places // 2)
+        full = len(self.connections) >= places
         if full or self._by_host[host] >= self.config.max_connections_per_ip:
             self.complain("too_many_connections", host, f"{len(self.connections)} are open")
             return False
@@ -95,27 +106,17 @@ class Traffic:
             except Exception:  # it costs its connection and no other
                 log.exception("a connection failed", extra={"client": connection.client_host})
                 connection.abort()
+        self.limit_unsent()
 
-    # ── memory of half-received requests ─────────────────────────────────────────────────────────
+    # ── memory ───────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, connection: Connection, more: int) -> bool:
-        """May this connection hold so many bytes more? If not it waits until others have given back theirs."""
-        if self._held_bytes and self._held_bytes + more > self.config.queued_max_request_bytes:
-            self._starving.append(connection)
-            return False
-        self._held_bytes += more
-        return True
-
-    def force(self, more: int) -> None:
-        """Count bytes that had to be taken."""
-        self._held_bytes += more
-
-    def give_back(self, bytes_held: int) -> None:
-        self._held_bytes -= bytes_held
-        for _ in range(len(self._starving)):  # who is fed may be starving again at once
-            if self._held_bytes and self._held_bytes >= self.config.queued_max_request_bytes // 2:
-                return
-            self._starving.popleft().fed()
+    def limit_unsent(self) -> None:
+        """If responses that clients do not take fill the memory for them, close the connection with the most."""
+        while self.send_budget.is_exceeded and self.connections:
+            largest = max(self.connections, key=lambda connection: connection.unsent)
+            self.complain("unread_responses", largest.client_host, f"{largest.unsent[1]} bytes")
+            largest.abort()
+            largest.connection_lost(None)
 
     @property
     def is_crowded(self) -> bool:
@@ -125,20 +126,27 @@ class Traffic:
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
     async def sweep(self) -> None:
-        """For ever: close whoever is idle, slow to send or slow to read; shrink idle buffers."""
+        """Once a second, until the broker stops: `look_over` all connections."""
         while True:
+            began = time.monotonic()
             await asyncio.sleep(SWEEP_SECONDS)
-            now = time.monotonic()
-            for connection in list(self.connections):
-                reason = connection.overdue(now)
-                if reason is not None:
-                    if reason == "idle":
-                        self.metrics.bad_requests.cell(reason).value += 1
-                    else:
-                        self.complain(reason, connection.client_host)
-                    connection.abort()
-                elif now - connection.last_request_at > SHRINK_AFTER_SECONDS:
-                    connection.shrink()
+            self.look_over(time.monotonic(), late=time.monotonic() - began - SWEEP_SECONDS)
+
+    def look_over(self, now: float, late: float = 0.0) -> None:
+        """Close connections that are idle, slow to send or slow to read; shrink idle buffers. `late`: the broker itself
+        stood still for so many seconds, and what has arrived since is not read yet, so those are not counted."""
+        for connection in list(self.connections):
+            if late > SWEEP_SECONDS:
+                connection.excuse(late)
+            reason = connection.overdue(now)
+            if reason is not None:
+                if reason in QUIET_REASONS:
+                    self.metrics.bad_requests.cell(reason).value += 1
+                else:
+                    self.complain(reason, connection.client_host)
+                connection.abort()
+            elif now - connection.last_request_at > SHRINK_AFTER_SECONDS:
+                connection.shrink()
 
     def end(self) -> None:
         """Take no further request."""
@@ -153,3 +161,17 @@ class Traffic:
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.abort()
+
+
+def address_of(host: str) -> str:
+    """What counts as one address: an IPv4 address, also one that comes by IPv6, or the /64 that a customer of a network
+    is given."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(address) >> 64 << 64))

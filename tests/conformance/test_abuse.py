@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import resource
+import signal
 import socket
 import statistics
 import struct
@@ -42,10 +44,13 @@ from tests.conformance.raw import (
     produce_request,
 )
 
-API_VERSIONS = 18
+API_VERSIONS, HEARTBEAT, SYNC_GROUP = 18, 12, 14
 TIMES = int(os.environ.get("ABUSE", "1"))
 FRAMES = 50_000 * TIMES
 SOCKETS = min(500 * TIMES, 2000)
+MANY = {"max_connections_per_ip": "4000", "max_connections": "4000"}
+HELLO = framed(18, 0, 1, b"")
+"""ApiVersions: a first request, after which larger ones are taken."""
 MIB = 1 << 20
 
 pytestmark = pytest.mark.timeout(120 + 60 * TIMES)
@@ -59,6 +64,24 @@ def many_files() -> None:
 
 def resident(broker: BrokerProcess) -> int:
     return int(Path(f"/proc/{broker.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+class Peak:
+    """How much memory the broker took at most (VmHWM) since this was made, on top of what it had."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._broker = broker
+        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")
+        self._before = self._read()
+
+    def _read(self) -> int:
+        status = Path(f"/proc/{self._broker.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) << 10  # type: ignore[index]
+
+    def grown(self, what: str) -> int:
+        grown = self._read() - self._before
+        print(f"{what}: {grown / MIB:.1f} MiB")
+        return grown
 
 
 def open_files(broker: BrokerProcess) -> int:
@@ -83,10 +106,15 @@ def is_well(broker: BrokerProcess) -> None:
 class Strangers:
     """Many sockets; they are closed at the end."""
 
-    def __init__(self, broker: BrokerProcess, count: int) -> None:
+    def __init__(self, broker: BrokerProcess, count: int, *, receive_bytes: int | None = None) -> None:
+        """`receive_bytes`: how much the kernel takes for them; then the broker sees sooner that they do not read."""
         self.sockets: list[socket.socket] = []
         for _ in range(count):
-            self.sockets.append(socket.create_connection(("127.0.0.1", broker.port), 20))
+            self.sockets.append(one := socket.socket())
+            one.settimeout(20)
+            if receive_bytes is not None:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+            one.connect(("127.0.0.1", broker.port))
 
     def all_say(self, data: bytes) -> None:
         for each in self.sockets:
@@ -142,35 +170,48 @@ class Healthy(threading.Thread):
 
 @pytest.mark.parametrize(("promised", "sent"), [(0x7FFFFFFF, 0), (100_000_000, 0), (100_000_000, 2000)])
 def test_promised_lengths_take_no_memory(new_broker: Callable[..., BrokerProcess], promised: int, sent: int) -> None:
-    broker = new_broker().start()
-    before = resident(broker)
+    broker = new_broker(**MANY).start()
+    peak = Peak(broker)
     with Strangers(broker, SOCKETS) as strangers:
-        strangers.all_say(struct.pack(">i", promised) + bytes(sent))
+        strangers.all_say(HELLO + struct.pack(">i", promised) + bytes(sent))
         is_well(broker)
-        grown = resident(broker) - before
-        print(f"{SOCKETS} sockets × {promised}: {grown / MIB:.1f} MiB")
-        assert grown <= 32 * MIB * max(1, SOCKETS // 1000)
+        assert peak.grown(f"{SOCKETS} sockets × {promised}") <= 32 * MIB * max(1, SOCKETS // 1000)
 
 
 def test_half_received_requests_share_a_budget(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
     broker = new_broker(queued_max_request_bytes=str(16 * MIB), request_receive_timeout_ms="2000").start()
     with Healthy(broker, topic):
-        before = resident(broker)
-        part = struct.pack(">i", 50_000_000) + bytes(4 * MIB)
+        peak = Peak(broker)
+        part = HELLO + struct.pack(">i", 8_000_000) + bytes(4 * MIB)
         with Strangers(broker, 20) as strangers:
             for each in strangers.sockets:
                 each.setblocking(False)
-                with contextlib.suppress(OSError):
-                    each.send(part)
-            for _ in range(50):
+            for _ in range(20):
                 for each in strangers.sockets:
                     with contextlib.suppress(OSError):
-                        each.send(bytes(MIB))
-                time.sleep(0.01)
-            grown = resident(broker) - before
-            print(f"20 × 4 MiB of unfinished requests: {grown / MIB:.1f} MiB")
-            assert grown < 64 * MIB
+                        part = part[each.send(part) :] or bytes(MIB)
+            is_well(broker)
+            assert peak.grown("20 unfinished requests of 8 MB") < 32 * MIB
     is_well(broker)
+
+
+def test_buffers_of_large_requests_do_not_keep_others_out(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    """Clients that sent a large request once, and stay with small ones."""
+    broker = new_broker(queued_max_request_bytes=str(16 * MIB)).start()
+    large = framed(API_VERSIONS, 0, 1, bytes(11 * MIB))  # what is behind the request is not read
+    with contextlib.ExitStack() as open_wires:
+        peak = Peak(broker)
+        wires = [open_wires.enter_context(Wire(broker.port)) for _ in range(3)]
+        for wire in wires:
+            for sent in (HELLO, large, HELLO + HELLO[:3]):
+                wire.expect(1, API_VERSIONS, 0)
+                wire.socket.sendall(sent)
+                wire.receive()
+        with Wire(broker.port) as other:
+            other.create(topic)
+            for _ in range(3):
+                assert other.produce(topic, batched(bytes(900_000))).error_code == 0
+        assert peak.grown("3 × 11 MiB once") < 40 * MIB
 
 
 @pytest.mark.parametrize("fill", [b"\x00", b"\x02", b"\x7f", b"\x00\x00\x00\x01"])
@@ -196,21 +237,56 @@ def test_readers_that_do_not_read_take_little_memory_and_are_let_go(
     new_broker: Callable[..., BrokerProcess], topic: str
 ) -> None:
     metrics = free_port()
-    broker = new_broker(response_send_timeout_ms="1500", metrics_listener=f"127.0.0.1:{metrics}").start()
+    broker = new_broker(**MANY, response_send_timeout_ms="1500", metrics_listener=f"127.0.0.1:{metrics}").start()
     with Wire(broker.port) as wire:
         wire.create(topic)
         for _ in range(64):
             wire.produce(topic, batched(bytes(900_000)))
         wire.fetch(topic)
-        before = resident(broker)
+        peak = Peak(broker)
         fetch = framed(FETCH, 11, 1, fetch_request(topic, max_bytes=50 * MIB, partition_max_bytes=50 * MIB))
-        with Strangers(broker, 30) as strangers:
-            strangers.all_say(fetch * 20)  # 30 GB, if anybody took them
-            time.sleep(1)
-            grown = resident(broker) - before
-            print(f"30 readers that do not read: {grown / MIB:.1f} MiB")
-            assert grown < 96 * MIB
-            wait_until(lambda: closed(metrics, "slow_reader") >= 30, "they are still there")
+        with Strangers(broker, 400, receive_bytes=4096) as strangers:
+            strangers.all_say(HELLO + fetch * 20)  # 400 GB, if anybody took them
+            assert len(wire.fetch(topic, max_bytes=4 * MIB, partition_max_bytes=4 * MIB).records) >= 3_600_000
+            wait_until(lambda: closed(metrics, "slow_reader") >= 400, "they are still there")
+            assert peak.grown("400 readers that do not read") < 64 * MIB
+    is_well(broker)
+
+
+def test_answers_that_clients_do_not_read_share_a_budget(new_broker: Callable[..., BrokerProcess]) -> None:
+    """Not slices of logs, but answers that are whole in memory: their readers are closed, the largest first."""
+    metrics = free_port()
+    broker = new_broker(**MANY, queued_max_response_bytes=str(4 * MIB), metrics_listener=f"127.0.0.1:{metrics}").start()
+    with Wire(broker.port) as wire:
+        wire.create("wide", 500)
+        peak = Peak(broker)
+        with Strangers(broker, 60, receive_bytes=4096) as strangers:
+            strangers.all_say(HELLO + framed(METADATA, 12, 1, {"topics": None}) * 400)
+            wait_until(lambda: closed(metrics, "unread_responses") > 0, "nobody is closed")
+            (all_topics,) = wire.ask(METADATA, 12, {"topics": None}).topics
+            assert len(all_topics.partitions) == 500
+            assert peak.grown("60 clients that do not read their metadata") < 32 * MIB
+    is_well(broker)
+
+
+def test_a_reader_that_is_slow_but_reads_gets_everything(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    broker = new_broker(response_send_timeout_ms="1000").start()
+    with Wire(broker.port) as wire:
+        wire.create(topic)
+        for _ in range(5):
+            wire.produce(topic, batched(bytes(900_000)))
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        slow.connect(("127.0.0.1", broker.port))
+        slow.sendall(framed(FETCH, 11, 1, fetch_request(topic, max_bytes=8 * MIB, partition_max_bytes=8 * MIB)))
+        (size,) = struct.unpack(">i", slow.recv(4, socket.MSG_WAITALL))
+        got, began = 0, time.monotonic()
+        while got < size:
+            due = began + got / (2 * MIB)  # 2 MiB a second: it is behind for twice as long as is allowed
+            time.sleep(max(0.0, due - time.monotonic()))
+            part = slow.recv(min(size - got, 32768))
+            assert part, f"closed after {got} of {size} bytes"
+            got += len(part)
     is_well(broker)
 
 
@@ -328,8 +404,25 @@ def test_connections_are_limited_by_address_and_in_all(new_broker: Callable[...,
             wire.close()
 
 
+def test_silent_connections_of_one_address_keep_out_no_other(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker(first_request_timeout_ms="2000").start()
+    peak = Peak(broker)
+    with Strangers(broker, 2000):
+        with Wire(broker.port, source="127.0.0.2") as other:
+            assert other.ask(API_VERSIONS, 0, b"").error_code == 0
+        assert peak.grown("2000 silent connections") < 32 * MIB
+
+        def comes_in() -> bool:
+            with Wire(broker.port) as wire, contextlib.suppress(Gone, ConnectionError):
+                return bool(wire.ask(API_VERSIONS, 0, b"").error_code == 0)
+            return False
+
+        wait_until(comes_in, "connections that never asked for anything keep their places")
+    is_well(broker)
+
+
 def test_a_flood_of_connections_leaves_nothing_behind(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
-    broker = new_broker().start()
+    broker = new_broker(**MANY).start()
     with Healthy(broker, topic):
         files, before = open_files(broker), resident(broker)
         began = time.monotonic()
@@ -358,7 +451,7 @@ def test_who_says_nothing_is_let_go(new_broker: Callable[..., BrokerProcess]) ->
 
 def test_one_byte_a_second_is_too_slow_and_hurts_nobody(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
     metrics = free_port()
-    broker = new_broker(request_receive_timeout_ms="1500", metrics_listener=f"127.0.0.1:{metrics}").start()
+    broker = new_broker(**MANY, request_receive_timeout_ms="1500", metrics_listener=f"127.0.0.1:{metrics}").start()
     frame = framed(METADATA, 1, 1, {"topics": []})
     with Healthy(broker, topic), Strangers(broker, SOCKETS) as strangers:
         for byte in frame[:4]:
@@ -366,6 +459,29 @@ def test_one_byte_a_second_is_too_slow_and_hurts_nobody(new_broker: Callable[...
             time.sleep(0.7)
         wait_until(lambda: closed(metrics, "slow_request") >= SOCKETS, "they are still there")
     is_well(broker)
+
+
+def test_a_broker_that_stood_still_expels_no_member_whose_heartbeat_has_arrived(
+    new_broker: Callable[..., BrokerProcess], group: str
+) -> None:
+    broker = new_broker().start()
+    protocols = [{"name": "range", "metadata": b""}]
+    with Wire(broker.port) as wire:
+        join = {"group_id": group, "member_id": "", "protocol_type": "consumer", "session_timeout_ms": 1000}
+        wire.ask(FIND_COORDINATOR, 1, {"key": group, "key_type": 0})
+        while (
+            joined := wire.ask(JOIN_GROUP, 2, {**join, "rebalance_timeout_ms": 1000, "protocols": protocols})
+        ).error_code:
+            time.sleep(0.05)  # the topic of offsets is being made
+        member = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
+        assert wire.ask(SYNC_GROUP, 1, {**member, "assignments": []}).error_code == 0
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            wire.send(HEARTBEAT, 1, member)
+            time.sleep(1.5)  # longer than the session: this is the stall
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+        assert wire.receive()[1].error_code == 0
 
 
 # ── nonsense ─────────────────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,7 @@ class FakeTransport:
         self.writes = 0
         self.paused = self.closed = self.aborted = False
         self.room: int | None = None
+        self.untaken = 0  # what the client has not read
         self.protocol: Connection | None = None
 
     def get_extra_info(self, name: str) -> Any:
@@ -48,6 +49,9 @@ class FakeTransport:
 
     def set_write_buffer_limits(self, high: int) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.untaken
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -123,7 +127,7 @@ def frame(key: int, body: bytes = b"", correlation: int = 0) -> bytes:
 
 
 class Stage:
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object] | None = None, **settings: int) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object] | None = None, **settings: int | str) -> None:
         self.config = BrokerConfig(**cast(Any, settings))
         self.services = FakeServices(self.config)
         services = cast(Services, self.services)
@@ -145,8 +149,8 @@ class Stage:
         """The requests of this made-up kind count as those of Produce."""
         self.traffic.table[key] = self.traffic.table[key]._replace(api=cast(Any, _FakeApi(0, "produce")))
 
-    def connect(self, host: str = "10.0.0.1") -> tuple[Connection, FakeTransport]:
-        connection, transport = Connection(self.traffic, "PLAINTEXT"), FakeTransport(host)
+    def connect(self, host: str = "10.0.0.1", listener: str = "PLAINTEXT") -> tuple[Connection, FakeTransport]:
+        connection, transport = Connection(self.traffic, listener), FakeTransport(host)
         transport.protocol = connection
         connection.connection_made(cast(asyncio.BaseTransport, transport))
         return connection, transport

@@ -89,7 +89,7 @@ def test_an_impossible_length_closes_the_connection_before_anything_is_allocated
 def test_a_buffer_grows_with_what_has_arrived_and_not_with_what_was_promised() -> None:
     stage = Stage()
     connection, _ = stage.connect()
-    feed(connection, struct.pack(">i", 100_000_000) + bytes(100))
+    feed(connection, frame(ECHO) + struct.pack(">i", 100_000_000) + bytes(100))
     assert connection._incoming.capacity == FIRST_BUFFER
     feed(connection, bytes(50_000))
     assert connection._incoming.capacity <= 4 * 50_000
@@ -291,7 +291,7 @@ def test_an_answer_that_cannot_be_sent_costs_its_connection_and_no_other() -> No
     good, good_transport = stage.connect()
     feed(bad, frame(ECHO, b"fine", 1))
     feed(good, frame(ECHO, b"fine", 1))
-    bad._outgoing.add(cast(list[Piece], [None]))
+    bad._sending.add(cast(list[Piece], [None]))
     turns.pop()()
     assert bad_transport.aborted and correlations(good_transport.written) == [1]
 
@@ -329,7 +329,7 @@ def test_memory_for_half_received_frames_is_shared_and_given_back() -> None:
     feed(second, sent[FIRST_BUFFER:])
     assert correlations(second_transport.written) == [7]
     second.connection_lost(None)
-    assert stage.traffic._held_bytes == 0 and not stage.traffic._starving
+    assert stage.traffic.receive_budget.held == 0 == stage.traffic.receive_budget.starving
 
 
 def test_two_that_starve_for_more_than_there_is_do_not_turn_in_circles() -> None:
@@ -349,7 +349,7 @@ def test_an_idle_buffer_shrinks() -> None:
     feed(connection, frame(ECHO, bytes(500_000), 1))
     assert connection._incoming.capacity > FIRST_BUFFER
     connection.shrink()
-    assert connection._incoming.capacity == FIRST_BUFFER and stage.traffic._held_bytes == 0
+    assert connection._incoming.capacity == FIRST_BUFFER and stage.traffic.receive_budget.held == 0
     feed(connection, frame(ECHO, b"still there", 2))
     assert correlations(transport.written) == [1, 2]
 
@@ -361,6 +361,7 @@ def test_an_idle_connection_is_overdue_but_not_one_that_waits(fake_time: FakeTim
     stage = Stage(connections_max_idle_ms=10_000)
     idle, _ = stage.connect()
     waiting, _ = stage.connect()
+    feed(idle, frame(ECHO))
     feed(waiting, frame(PARK))
     assert idle.overdue(fake_time.now + 9.9) is None
     assert idle.overdue(fake_time.now + 10.1) == "idle"
@@ -420,6 +421,19 @@ def test_a_reader_that_takes_nothing_is_overdue(fake_time: FakeTime) -> None:
     transport.room = None
     on_a_loop(connection.resume_writing)
     assert connection.overdue(fake_time.now + 6) is None
+
+
+def test_a_reader_that_takes_a_little_again_and_again_is_not_overdue(fake_time: FakeTime) -> None:
+    stage = Stage(response_send_timeout_ms=5_000)
+    connection, transport = stage.connect()
+    transport.room, transport.untaken = 1, 1000
+    feed(connection, frame(ECHO, b"x" * 1000))
+    for _ in range(10):
+        fake_time.now += 4
+        transport.untaken -= 1
+        assert connection.overdue(fake_time.now) is None
+    fake_time.now += 6
+    assert connection.overdue(fake_time.now) == "slow_reader"
 
 
 # ── the end ──────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ import pytest
 
 from mqcore.apis.services import Services
 from mqcore.config import BrokerConfig
-from mqcore.server.doors import CannotListen, Doors
+from mqcore.server.doors import CannotListen, Doors, refuse_public_listeners
 from tests.unit.mqcore.server.stage import FakeServices
 
 
@@ -54,3 +54,38 @@ def test_an_address_that_is_taken_is_named() -> None:
         port = other.getsockname()[1]
         with pytest.raises(CannotListen, match=f"127.0.0.1:{port}"):
             bound(listeners=f"PLAINTEXT://127.0.0.1:{port}")
+
+
+PUBLIC = ["0.0.0.0", "", "[::]", "0", "192.0.2.1", "[2001:db8::1]", "[::ffff:0.0.0.0]", "[::ffff:192.0.2.1]"]
+
+
+@pytest.mark.parametrize("host", PUBLIC)
+def test_a_listener_that_other_machines_can_reach_is_refused(host: str) -> None:
+    listeners = f"INSIDE://127.0.0.1:9092,OUTSIDE://{host}:9093"
+    with pytest.raises(CannotListen, match=r"OUTSIDE://.*allow\.unauthenticated\.listeners=true"):
+        refuse_public_listeners(BrokerConfig(listeners=listeners))
+    refuse_public_listeners(BrokerConfig(listeners=listeners, allow_unauthenticated_listeners=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]"])
+def test_a_listener_on_loopback_may_advertise_whatever_it_wants(host: str) -> None:
+    refuse_public_listeners(
+        BrokerConfig(listeners=f"PLAINTEXT://{host}:0", advertised_listeners="PLAINTEXT://shop.example:9092")
+    )
+
+
+def test_a_name_is_judged_by_all_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(0, 0, 0, "", ("127.0.0.1", 0)), (0, 0, 0, "", ("192.0.2.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(CannotListen, match="both.example"):
+        refuse_public_listeners(BrokerConfig(listeners="PLAINTEXT://both.example:9092"))
+
+
+def test_a_name_that_is_not_known_is_named() -> None:
+    with pytest.raises(CannotListen, match="nowhere.invalid"):
+        refuse_public_listeners(BrokerConfig(listeners="PLAINTEXT://nowhere.invalid:9092"))
+
+
+def test_the_page_of_metrics_is_a_listener_too() -> None:
+    with pytest.raises(CannotListen, match=r"metrics\.listener.*allow\.unauthenticated\.listeners"):
+        refuse_public_listeners(BrokerConfig(metrics_listener="0.0.0.0:9644"))

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from mqcore.server.traffic import MOST_COMPLAINTS_A_SECOND
-from tests.unit.mqcore.server.stage import Stage
+from mqcore.server.traffic import MOST_COMPLAINTS_A_SECOND, address_of
+from tests.unit.mqcore.server.stage import ECHO, Stage, feed, frame
 
 
 def test_connections_are_limited_in_all() -> None:
@@ -48,3 +48,49 @@ def test_strangers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None
     stage.traffic.complain("bad_request", "10.0.0.1")
     assert [record.getMessage() for record in caplog.records[-2:]] == ["more connections closed", "connection closed"]
     assert caplog.records[-2].__dict__["count"] == 9 * MOST_COMPLAINTS_A_SECOND
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("?", "?"),
+    ],
+)
+def test_an_address_is_what_one_stranger_can_have_many_of(host: str, address: str) -> None:
+    assert address_of(host) == address
+
+
+def test_places_are_reserved_for_the_inner_listener() -> None:
+    stage = Stage(max_connections=10, inter_broker_listener_name="inside")
+    outside = [stage.connect(f"10.0.0.{number}")[1] for number in range(7)]
+    assert [transport.aborted for transport in outside] == [False] * 5 + [True] * 2
+    inside = [stage.connect(f"10.0.1.{number}", listener="INSIDE")[1] for number in range(6)]
+    assert [transport.aborted for transport in inside] == [False] * 5 + [True]
+
+
+def test_a_connection_that_never_asks_is_closed_without_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(first_request_timeout_ms=10_000)
+    silent, silent_transport = stage.connect()
+    talking, talking_transport = stage.connect()
+    feed(talking, frame(ECHO))
+    stage.traffic.look_over(silent.last_request_at + 9)
+    assert not silent_transport.aborted
+    stage.traffic.look_over(talking.last_request_at + 11)
+    assert (silent_transport.aborted, talking_transport.aborted) == (True, False)
+    assert stage.bad("no_request") == 1 and not caplog.records
+
+
+def test_time_in_which_the_broker_stood_still_is_not_held_against_its_clients() -> None:
+    stage = Stage(request_receive_timeout_ms=5_000, connections_max_idle_ms=10_000)
+    slow, slow_transport = stage.connect()
+    feed(slow, frame(ECHO) + frame(ECHO)[:6])
+    now = slow.last_request_at + 60
+    stage.traffic.look_over(now, late=59.0)
+    assert not slow_transport.aborted
+    stage.traffic.look_over(now + 6)
+    assert slow_transport.aborted
