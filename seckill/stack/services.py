@@ -170,6 +170,8 @@ def services(layout: Layout) -> list[Service]:
                     str(layout.folder / "mqcore"),
                     "--set",
                     "auto.create.topics.enable=false",
+                    "--set",
+                    "max.connections.per.ip=1000",  # all processes of the stack, and Spark, are one address
                 ],
                 {},
             ),

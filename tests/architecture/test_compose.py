@@ -8,12 +8,15 @@ import copy
 import os
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from mqcore.config import read as read_broker_settings
+from mqcore.server.doors import refuse_public_listeners
 from seckill import environment
 from seckill.cli import OWN, parser
 from seckill.consistency import command as report
@@ -235,6 +238,14 @@ def test_another_broker_is_one_variable() -> None:
     assert {service["environment"]["KAFKA_BOOTSTRAP_SERVERS"] for service in ours} == {"kafka:9092"}
 
 
+def test_the_broker_may_listen_to_the_other_containers_and_fits_into_its_memory() -> None:
+    command = SERVICES["mqcore"]["command"]
+    config = read_broker_settings("", [after for word, after in pairwise(command) if word == "--set"])
+    refuse_public_listeners(config)
+    memory = config.socket_request_max_bytes + config.queued_max_request_bytes + config.queued_max_response_bytes
+    assert memory <= _bytes(SERVICES["mqcore"]["mem_limit"]) // 3
+
+
 # ── the way in ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -258,15 +269,21 @@ def _parsed(words: list[str]) -> argparse.Namespace:
     return parser().parse_args(words)
 
 
+SETTINGS_OF_THE_PLACE = re.compile(
+    r"(advertised\.)?listener|metrics\.|allow\.unauthenticated|inter\.broker|max\.connections|queued\.max|socket\.request"
+)
+
+
 def _of_the_place(words: list[str]) -> list[str]:
-    """Without what says where: addresses, folders, the name of a secret's file, what is shown to Prometheus."""
+    """Without what says where: addresses, folders, the name of a secret's file, what is shown to Prometheus, and what
+    the broker allows for the memory and the addresses that there are."""
     kept, rest = [], iter(words)
     for word in rest:
         if word in PLACES:
             next(rest)
         elif word == "--set":
             setting = next(rest)
-            if not re.match(r"(advertised\.)?listener", setting) and not setting.startswith("metrics."):
+            if not SETTINGS_OF_THE_PLACE.match(setting):
                 kept += [word, setting]
         else:
             kept.append(word)

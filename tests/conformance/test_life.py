@@ -145,3 +145,31 @@ def test_a_broker_that_does_not_start_says_why(new_broker: Callable[..., BrokerP
     broker = new_broker(no_such_setting="1")
     with pytest.raises(BrokerFault, match=r"no\.such\.setting"):
         broker.start()
+
+
+@pytest.mark.parametrize("way", ["--listen", "--set", "--config"])
+def test_a_broker_that_strangers_could_reach_does_not_start_unless_that_is_allowed(tmp_path: Path, way: str) -> None:
+    port, data = free_port(), tmp_path / "data"
+    (tmp_path / "broker.toml").write_text(f'listeners = "INSIDE://127.0.0.1:{port},OUTSIDE://0.0.0.0:{port + 1}"\n')
+    said = {
+        "--listen": f"0.0.0.0:{port}",
+        "--set": f"listeners=PLAINTEXT://[::]:{port}",
+        "--config": str(tmp_path / "broker.toml"),
+    }
+    refused = mqcore("serve", "--data", str(data), way, said[way])
+    assert refused.returncode == 1 and "allow.unauthenticated.listeners=true" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert not data.exists()
+
+
+def test_the_broker_s_files_are_for_its_own_account(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker(
+        listeners=f"PLAINTEXT://0.0.0.0:{(port := free_port())}",
+        allow_unauthenticated_listeners="true",
+        advertised_listeners=f"PLAINTEXT://127.0.0.1:{port}",
+    )
+    broker.port = port
+    with broker:
+        write(broker, "t", 10)
+    made = [broker.data, *broker.data.rglob("*")]
+    assert len(made) > 5 and {path.stat().st_mode & 0o077 for path in made} == {0}
