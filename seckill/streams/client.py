@@ -16,6 +16,14 @@ def unpark(consumer: KafkaConsumer) -> None:
     fetcher._next_partition_records = current or None
 
 
+def request_unknown_topics(consumer: KafkaConsumer) -> None:
+    """Before a poll. A subscription made while a metadata request is in flight is lost: the answer, which knows nothing
+    of the new topics, clears the flag that asks for an update, and the topics stay unknown for metadata_max_age_ms."""
+    cluster = consumer._cluster
+    if any(cluster.partitions_for_topic(topic) is None for topic in consumer.subscription() or ()):
+        cluster.request_update()
+
+
 def rejoin(consumer: KafkaConsumer) -> None:
     """While partitions are revoked, which comes before each joining: it forgets one that it began because a topic has
     changed, if `poll` runs out of time before the answer; it then has no partitions, sends no heartbeats, and spins."""

@@ -149,6 +149,7 @@ class Loop:
 
     def _look(self, patience_ms: float) -> Any:
         client.unpark(self._consumer)
+        client.request_unknown_topics(self._consumer)
         return self._consumer.poll(timeout_ms=patience_ms, max_records=self._most_records)
 
     def _patience_ms(self) -> float:
