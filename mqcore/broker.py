@@ -68,6 +68,7 @@ class CannotStart(Exception):
 
 class Broker:
     def __init__(self, config: BrokerConfig) -> None:
+        refuse_public_listeners(config)
         self.config = config
         self.metrics = Metrics()
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -77,7 +78,6 @@ class Broker:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        refuse_public_listeners(self.config)
         open_files = descriptors.raise_limit()
         self._disk.make_directory("")
         self._lock = DirectoryLock(self.config.log_dirs)
