@@ -48,6 +48,12 @@ def client_of(meta: Mapping[str, Any]) -> Client:
     return Client(client.bucket, client.is_trusted)
 
 
+def is_trusted_peer(meta: Mapping[str, Any]) -> bool:
+    """Was the connection made by a trusted proxy?"""
+    environment = settings.ENVIRONMENT
+    return _known(str(meta.get("REMOTE_ADDR", "")), environment.trusted_proxies, environment.address_bits_v4).is_trusted
+
+
 @lru_cache(maxsize=8)
 def networks(text: str) -> tuple[Network, ...]:
     """`ValueError` if it is none."""

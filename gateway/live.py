@@ -31,7 +31,8 @@ os.environ.setdefault("SECKILL_DATABASE_POOL", "4")
 os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(WEB_STATEMENT_MS))
 django.setup()
 
-from django.db import Error as DatabaseError  # noqa: E402  # Django had to be set up
+from django.conf import settings  # noqa: E402  # Django had to be set up
+from django.db import Error as DatabaseError  # noqa: E402
 from django.db import close_old_connections  # noqa: E402
 
 from gateway import following, places  # noqa: E402
@@ -51,7 +52,7 @@ LOOKERS = 8
 MOVED_S = 1.0  # between two looks at a place in the queue
 BEAT_S = 15.0
 LONGEST_S = 30 * 60.0
-ADDRESS_S = 24 * 3600
+ADDRESS_S = 3600
 """A signed address is a permission for so long after the deadline of its request."""
 EVENTS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -181,7 +182,7 @@ def _parse(scope: Scope) -> tuple[UUID, Standing | None, str, int]:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     place = parse_qs(scope["query_string"].decode("latin-1")).get("place", [""])[0]
     standing = places.opened(request_id, place)
-    if standing is not None and time.time() * 1000 > standing.deadline_ms + ADDRESS_S * 1000:
+    if standing is not None and not _is_permission(standing):
         standing = None  # whoever has kept it, or was given it, has to be the user by now
     kind, _, token = headers.get("authorization", "").partition(" ")
     user_id = standing.user_id if standing is not None else tokens.read(token) if kind.lower() == "bearer" else None
@@ -189,6 +190,13 @@ def _parse(scope: Scope) -> tuple[UUID, Standing | None, str, int]:
         raise Problem(401, "not-signed-in", "Use the events_url of your purchase, or send your token.")
     last = headers.get("last-event-id", "")
     return request_id, standing, user_id, int(last) if last.isdecimal() and len(last) < 10 else -1
+
+
+def _is_permission(standing: Standing) -> bool:
+    deadline_s = standing.deadline_ms / 1000
+    if time.time() > deadline_s + ADDRESS_S:
+        return False
+    return not tokens.is_revoked(deadline_s - settings.ENVIRONMENT.purchase_deadline_s)
 
 
 def _event(followed: Followed, last: int) -> str:

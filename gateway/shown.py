@@ -94,11 +94,17 @@ def _rounds() -> Rounds[UUID, Known]:
 
 
 def _look(entries: Sequence[Entry[UUID, Known]]) -> None:
-    life, *found = cast(
-        "list[str]", _look_script()(args=[str(entry.ask) for entry in entries], client=admission.redis())
-    )
-    for entry, value, known in zip(entries, found[::2], found[1::2], strict=True):
-        entry.settle(Known(decode(entry.ask, value) if value else None, remembered(known, life)))
+    for entry, known in zip(entries, look_all([entry.ask for entry in entries]), strict=True):
+        entry.settle(known)
+
+
+def look_all(asked: Sequence[UUID]) -> list[Known]:
+    """One question for all of them; `RedisError`: it cannot be asked."""
+    life, *found = cast("list[str]", _look_script()(args=[str(request) for request in asked], client=admission.redis()))
+    return [
+        Known(decode(request, value) if value else None, remembered(known, life))
+        for request, value, known in zip(asked, found[::2], found[1::2], strict=True)
+    ]
 
 
 @lru_cache(maxsize=1)

@@ -11,8 +11,12 @@ from django.db import connection
 from gateway import sales
 from gateway.addresses import networks
 from seckill.problems import Problem
+from seckill.signing_in import own_view
 
 log = logging.getLogger(__name__)
+
+ADDRESSES_MAX = 16
+"""Of one trusted network, before the start warns in production."""
 
 # Of the connections that the server has, those that somebody else has already, and those that it keeps for itself.
 _FREE = """
@@ -27,6 +31,7 @@ class BadStart(SystemExit):
 
 def check() -> None:
     _check_proxies()
+    _check_sign_in()
     _check_pool()
     try:
         sales.views()  # so that Redis is known to remember from before the next opening on
@@ -36,9 +41,28 @@ def check() -> None:
 
 def _check_proxies() -> None:
     try:
-        networks(settings.ENVIRONMENT.trusted_proxies)
+        trusted = networks(settings.ENVIRONMENT.trusted_proxies)
     except ValueError as error:
         raise BadStart(f"SECKILL_TRUSTED_PROXIES: {error}") from error
+    if settings.ENVIRONMENT.development:
+        return
+    for network in trusted:
+        if network.num_addresses > ADDRESSES_MAX:
+            log.warning(
+                "SECKILL_TRUSTED_PROXIES trusts a whole network: name the address of the proxy itself",
+                extra={"network": str(network)},
+            )
+    if not trusted:
+        log.warning("SECKILL_TRUSTED_PROXIES is empty: behind a proxy, all buyers count as one address")
+
+
+def _check_sign_in() -> None:
+    try:
+        own = own_view()
+    except ImportError as error:
+        raise BadStart(f"SECKILL_SIGN_IN: {error}") from error
+    if own is None and not settings.ENVIRONMENT.development:
+        log.warning("SECKILL_SIGN_IN is empty: outside development no buyer can sign in")
 
 
 def _check_pool() -> None:

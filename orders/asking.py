@@ -32,7 +32,7 @@ def one_of(user_id: str, order_id: UUID) -> Order:
 
 def pay(order: Order) -> Payment:
     """An attempt at the provider has begun; what becomes of it the provider will say."""
-    with _at_the_provider():
+    with at_the_provider():
         payment = paying.begin(order)
     if payment is None:
         raise Problem(409, "nothing-to-pay", OVER)
@@ -41,14 +41,14 @@ def pay(order: Order) -> Payment:
 
 def cancel(order: Order) -> None:
     """It ends, and the units go back; when they are, the purchase says so."""
-    with _at_the_provider():
+    with at_the_provider():
         is_cancelled = cancelling.cancel(order)
     if not is_cancelled:
         raise Problem(409, "not-cancellable", OVER)
 
 
 @contextmanager
-def _at_the_provider() -> Iterator[None]:
+def at_the_provider() -> Iterator[None]:
     try:
         yield
     except ProviderDown as fault:

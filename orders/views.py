@@ -61,6 +61,9 @@ def callback(request: HttpRequest) -> HttpResponse:
         callback_id, payment_id, kind = str(said["id"]), UUID(said["payment"]), str(said["kind"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Problem(400, "bad-callback", "The callback is no JSON object with id, payment and kind.") from error
+    with asking.at_the_provider():
+        if not paying.is_confirmed(payment_id, kind):
+            raise Problem(401, "not-confirmed", "The provider, asked, does not confirm this.")
     if not paying.told(callback_id[:100], payment_id, kind[:20]):
         raise Problem(404, "unknown-payment", "No such payment was ever begun here.")
     return JsonResponse({"received": True})

@@ -49,6 +49,9 @@ class Environment:
     hsts_include_subdomains: bool = False
     hsts_preload: bool = False
     live_url: str = ""  # of the process that streams events; empty: the same as of the gateway
+    sign_in: str = ""  # dotted name of your view that signs buyers in (seckill/signing_in.py); empty: the demo's
+    token_life_s: int = 12 * 3600
+    tokens_valid_from_s: int = 0  # Unix time; tokens and addresses of streams given out before it are void
     provider_url: str = "http://127.0.0.1:8100"
     provider_secret: str = DEVELOPMENT_SECRET
     sinks_url: str = "http://127.0.0.1:8101"

@@ -42,7 +42,12 @@ def visitor(request: HttpRequest) -> str | None:
 
 def remember(response: HttpResponse, user_id: str) -> None:
     response.set_cookie(
-        COOKIE, tokens.issue(user_id), max_age=tokens.LIFE_S, httponly=True, samesite="Lax", secure=settings.HAS_TLS
+        COOKIE,
+        tokens.issue(user_id),
+        max_age=settings.ENVIRONMENT.token_life_s,
+        httponly=True,
+        samesite="Lax",
+        secure=settings.HAS_TLS,
     )
 
 

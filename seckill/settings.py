@@ -49,6 +49,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "seckill.request_limits.checked_headers",
+    "seckill.forwarded.from_proxies_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "seckill.headers.on_every_page",

@@ -15,18 +15,23 @@ from django.http import HttpRequest
 from seckill.problems import Problem
 from seckill.signing import hmac_sha256
 
-LIFE_S = 24 * 3600
-
 
 def issue(user_id: str, now_s: float | None = None) -> str:
-    until = int((time.time() if now_s is None else now_s) + LIFE_S)
+    until = int((time.time() if now_s is None else now_s) + settings.ENVIRONMENT.token_life_s)
     return sealed("user", f"{until}.{user_id}")
 
 
 def read(token: str) -> str | None:
-    """The user's id; None if the token is forged, damaged or over."""
+    """The user's id; None if the token is forged, damaged, over or revoked."""
     until, _, user_id = (opened("user", token) or "").partition(".")
-    return user_id if until and int(until) >= time.time() else None
+    if not until or int(until) < time.time():
+        return None
+    return None if is_revoked(int(until) - settings.ENVIRONMENT.token_life_s) else user_id
+
+
+def is_revoked(issued_s: float) -> bool:
+    """All that was given out before SECKILL_TOKENS_VALID_FROM_S is void, without another key."""
+    return bool(issued_s < settings.ENVIRONMENT.tokens_valid_from_s)
 
 
 def user_of(request: HttpRequest) -> str:

@@ -77,8 +77,9 @@ UNCHANGED = {"304": {"description": "As the ETag says: nothing has changed.", "h
 PATHS: dict[str, Any] = {
     "/api/v1/sessions": {
         "post": _operation(
-            "signIn", "buyer", "Demo sign-in: whoever names himself is he.",
-            {"201": _answer("The token, for a day.", "Session")}, ("bad-user", *BODY), **_body("SignIn"),
+            "signIn", "buyer", "Demo sign-in: any name, without a password. In development only.",
+            {"201": _answer("The token, for twelve hours.", "Session")}, ("bad-user", "no-such-address", *BODY),
+            **_body("SignIn"),
         )
     },
     "/api/v1/sales": {
@@ -169,7 +170,8 @@ PATHS: dict[str, Any] = {
         "post": _operation(
             "providerCalls", "provider", "The payment provider tells what became of an attempt.",
             {"200": _answer("Heard.", "Received")},
-            ("bad-signature", "bad-callback", "unknown-payment", "database-unavailable"), parameters=[SIGNATURE],
+            ("bad-signature", "bad-callback", "not-confirmed", "unknown-payment", "provider-unavailable",
+             "database-unavailable"), parameters=[SIGNATURE],
             **_body("Callback"),
         )
     },

@@ -62,6 +62,7 @@ PROBLEMS: dict[str, Kind] = {
     "provider-unavailable": Kind(503, "The payment provider does not answer.", True),
     "bad-signature": Kind(401, "The callback is not signed by the provider, or too old."),
     "bad-callback": Kind(400, "The callback is no JSON object with id, payment and kind."),
+    "not-confirmed": Kind(401, "The provider, asked, does not confirm what the callback says."),
     "unknown-payment": Kind(404, "No such payment was ever begun here."),
 }
 

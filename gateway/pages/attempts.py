@@ -6,6 +6,7 @@ Only Redis is asked. If it has forgotten a try, the page offers to make it again
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from gateway.following import Followed
 from gateway.identity import request_id
 from gateway.outcomes import REFUSED
 from gateway.places import Standing
+from gateway.shown import Known
 
 MOST = 50
 
@@ -38,14 +40,19 @@ def key(number: int) -> str:
 
 
 def of(user_id: str, sale_id: int) -> Attempts:
+    """Two questions to Redis for all tries together, and only the last one is followed."""
+    asked = [request_id(settings.SECRET_KEY, user_id, sale_id, key(number)) for number in range(1, MOST)]
     last: Followed | None = None
-    for number in range(1, MOST):
-        found = _known(request_id(settings.SECRET_KEY, user_id, sale_id, key(number)))
+    for number, (request, known) in enumerate(zip(asked, _known(asked), strict=True), start=1):
+        if known.shown is None and known.remembered is None:
+            return Attempts(last, number)
+        cached = None if known.shown is None else Followed(request, known.shown.user_id, known.shown)
+        found = cached if cached is not None and is_over(cached) else following.follow(request, None)
         if found is None:
             return Attempts(last, number)
         last = found
         if not is_over(found):
-            return Attempts(last, number + 1)
+            return Attempts(found, number + 1)
     return Attempts(last, MOST)
 
 
@@ -68,11 +75,8 @@ def signed_place(asked: UUID, user_id: str, told: str) -> str:
     return places.sealed(asked, standing)
 
 
-def _known(asked: UUID) -> Followed | None:
+def _known(asked: Sequence[UUID]) -> Sequence[Known]:
     try:
-        known = shown.look(asked)
-    except (RedisError, TimeoutError):
-        return None
-    if known.shown is None and known.remembered is None:
-        return None
-    return following.follow(asked, None)
+        return shown.look_all(asked)
+    except RedisError:
+        return [Known(None, None)] * len(asked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ TRY_S = 2.0
 FIRST_PAUSE_S = 0.1
 MOST_TRIES = 3
 
+CALLS_MAX = 32
+
+_permits = threading.BoundedSemaphore(CALLS_MAX)
 breaker = Breaker(most_failures=5, open_s=3.0)
 
 
@@ -111,6 +115,16 @@ def _answer(method: str, path: str, body: dict[str, Any] | None) -> Answer:
 
 
 def _ask(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    """A bulkhead: so many threads of a process wait for the provider at most, and the rest of the shop goes on."""
+    if not _permits.acquire(blocking=False):
+        raise ProviderDown(f"{method} {path}: not asked, {CALLS_MAX} calls are under way")
+    try:
+        return _ask_now(method, path, body)
+    finally:
+        _permits.release()
+
+
+def _ask_now(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
     give_up = time.monotonic() + DEADLINE_S
     for number in range(MOST_TRIES):
         if not breaker.may_try(time.monotonic()):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seckill.environment import read
 from seckill.stack import passwords, ready, servers
+from seckill.stack.private import private_folder
 from seckill.stack.ready import Check
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ class Layout:
         if len(os.fsencode(path)) < LONGEST_SOCKET:
             return path
         named = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"seckill-{named}.sock"
+        return private_folder() / f"{named}.sock"
 
     def own_ports(self) -> dict[str, int]:
         """Those that we shall listen on ourselves."""
@@ -69,6 +70,7 @@ class Layout:
         """Where everything is, as variables of the environment; one that is set already is somebody's choice."""
         ports = self.ports
         login = f":{passwords.password(self.folder, 'postgres')}" if "postgres" in self.own_ports() else ""
+        is_development = read(os.environ).development
         redis = f"redis://127.0.0.1:{ports.redis}"
         ours = {
             "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers or f"127.0.0.1:{ports.broker}",
@@ -78,7 +80,7 @@ class Layout:
             "SECKILL_CELERY_REDIS_URL": f"{redis}/1",
             "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
             "SECKILL_LIVE_URL": f"http://127.0.0.1:{ports.live}",
-            "SECKILL_TRUSTED_PROXIES": "127.0.0.1",  # so that each simulated buyer can have an address of his own
+            "SECKILL_TRUSTED_PROXIES": "127.0.0.1" if is_development else "",  # each simulated buyer has an address
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
             "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
             "SECKILL_STACK_FOLDER": str(self.folder),

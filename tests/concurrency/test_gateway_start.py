@@ -32,3 +32,36 @@ def test_proxies_that_are_no_addresses_stop_the_start(monkeypatch: pytest.Monkey
     monkeypatch.setattr(settings, "ENVIRONMENT", replace(settings.ENVIRONMENT, trusted_proxies="10.0.0.0/8,nonsense"))
     with pytest.raises(BadStart, match="SECKILL_TRUSTED_PROXIES"):
         starting.check()
+
+
+PRODUCTION = {"development": False, "sign_in": "django.views.defaults.server_error", "trusted_proxies": "10.0.0.7"}
+
+
+@pytest.mark.parametrize(
+    ("different", "warning"),
+    [
+        ({}, None),
+        ({"development": True, "trusted_proxies": "10.0.0.0/8", "sign_in": ""}, None),
+        ({"trusted_proxies": "10.0.0.7,172.16.0.0/12"}, "trusts a whole network"),
+        ({"trusted_proxies": "fc00::/7"}, "trusts a whole network"),
+        ({"trusted_proxies": ""}, "all buyers count as one address"),
+        ({"sign_in": ""}, "no buyer can sign in"),
+    ],
+)
+def test_what_is_unwise_in_production_is_warned_of(
+    different: dict[str, object],
+    warning: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chosen = replace(settings.ENVIRONMENT, **(PRODUCTION | different))  # type: ignore[arg-type]
+    monkeypatch.setattr(settings, "ENVIRONMENT", chosen)
+    starting._check_proxies()
+    starting._check_sign_in()
+    assert [warning in line for line in caplog.messages] == [True] if warning else not caplog.messages
+
+
+def test_a_sign_in_that_is_not_there_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "ENVIRONMENT", replace(settings.ENVIRONMENT, sign_in="shop.accounts.sign_in"))
+    with pytest.raises(BadStart, match="SECKILL_SIGN_IN: No module named 'shop'"):
+        starting.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,10 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from orders import paying
+from orders import paying, refunding
 from orders.lifecycle import State
 from orders.models import Callback
-from orders.payments import signature
+from orders.payments import provider, signature
 from seckill import tokens
 from tests.concurrency.orders_cast import Outside, attempt, order, outside_world, paid, state
 
@@ -71,6 +72,7 @@ def test_a_provider_that_is_away_is_a_503_and_changes_nothing(outside: Outside) 
 def test_a_genuine_callback_is_heard_and_counted(outside: Outside) -> None:
     placed = order("ann")
     payment = attempt(placed)
+    assert outside.pays(payment.id)
     body = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
     assert [told(body) for _ in range(3)] == [200, 200, 200]
     assert state(placed) is State.PAID
@@ -85,6 +87,47 @@ def test_a_callback_that_is_not_the_providers_changes_nothing(outside: Outside) 
     assert state(placed) is State.PENDING_PAYMENT
     assert paying.told("cb-1", payment.id, "captured")  # the control
     assert state(placed) is State.PAID
+
+
+def test_a_signed_callback_that_the_provider_does_not_confirm_changes_nothing(outside: Outside) -> None:
+    """As by a stolen key."""
+    placed = order("ann")
+    payment = attempt(placed)
+    captured = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
+    assert told(captured) == 401
+    assert (state(placed), Callback.objects.count()) == (State.PENDING_PAYMENT, 0)
+    assert outside.pays(payment.id)
+    assert told(captured) == 200
+    assert state(placed) is State.PAID
+    refunding.refund(placed.id, return_units=False, because="a test")
+    refunded = json.dumps({"id": "cb-2", "payment": str(payment.id), "kind": "refunded"}).encode()
+    assert told(refunded) == 401
+    payment.refresh_from_db()
+    assert payment.state == "refunding", "the money is still owed"
+
+
+def test_a_callback_waits_for_a_provider_that_can_be_asked_and_is_not_asked_about_again(outside: Outside) -> None:
+    placed, other = order("ann"), order("bob")
+    payment, unsettled = attempt(placed), attempt(other)
+    assert outside.pays(payment.id) and outside.pays(unsettled.id)
+    bodies = [
+        json.dumps({"id": f"cb-{each.id}", "payment": str(each.id), "kind": "captured"}).encode()
+        for each in (payment, unsettled)
+    ]
+    assert told(bodies[0]) == 200
+    outside.go_away()
+    assert told(bodies[0]) == 200, "it changes nothing, so nobody is asked"
+    assert told(bodies[1]) == 503
+    assert state(other) is State.PENDING_PAYMENT
+
+
+def test_the_provider_keeps_so_many_threads_waiting_at_most(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = order("ann")
+    attempt(placed)
+    monkeypatch.setattr(provider, "_permits", threading.BoundedSemaphore(1))
+    with provider._permits:
+        assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 503
+    assert asked("ann", f"/{placed.id}/pay")[0] == 202
 
 
 @pytest.mark.parametrize(
