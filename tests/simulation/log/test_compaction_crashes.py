@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Literal
+from uuid import UUID
 
 import pytest
 
+from mqcore.coordination.partition_journal import replay
 from mqcore.disk.memory import Crashed, MemoryDisk, When
+from mqcore.log.checkpoints import CLEANER_OFFSETS, CheckpointFile
 from mqcore.log.compaction import Compactor
 from mqcore.log.config import LogConfig
 from mqcore.log.examination import first_bad
 from mqcore.log.log import Log
+from mqcore.partitions.cleaner import BYTES_PER_KEY, Cleaner
 from mqcore.wire.records import Record, read_records
 from tests.unit.mqcore.log.bench import append, batch, open_log, stored
+from tests.unit.mqcore.partitions.stage import NAME
+from tests.unit.mqcore.partitions.test_hosted import Folder
 
 CONFIG = LogConfig(compact=True, delete=False, segment_bytes=700, index_interval_bytes=100, min_cleanable_dirty_ratio=0)
 
@@ -86,3 +93,134 @@ def test_a_crash_at_any_call_loses_no_newest_record_and_brings_back_no_deleted_o
 
 def test_a_run_makes_enough_calls_to_be_worth_enumerating() -> None:
     assert CALLS > 30
+
+
+# --- many runs with a full key map, tombstones that expire at once ---------------------------------------------------
+
+Live = dict[bytes | None, bytes | None]
+
+
+def live(found: list[Record]) -> Live:
+    """What a consumer that reads everything knows at the end: the keys that have a value."""
+    known = {record.key: record.value for record in found}
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def run_to_the_end(disk: MemoryDisk, log: Log, runs: int) -> None:
+    """Runs with room for three keys, as the cleaner makes them: the first dirty offset is kept in a file."""
+    log.reconfigure(replace(CONFIG, segment_bytes=1200, delete_retention_ms=0))
+    checkpoint = CheckpointFile(disk, CLEANER_OFFSETS)
+    for now_ms in range(runs):
+        first_dirty = checkpoint.read().get(NAME, 0)
+        compactor = Compactor(disk, log, first_dirty=first_dirty, limit=log.end_offset, now_ms=now_ms * 10, most_keys=3)
+        compactor.run()
+        checkpoint.write({NAME: compactor.cleaned_to})
+
+
+def calls_of_all_runs() -> int:
+    disk, log = filled(1)
+    before = disk.changes
+    run_to_the_end(disk, log, 12)
+    return disk.changes - before
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+def test_a_crash_in_any_of_many_runs_with_a_full_key_map_brings_no_deleted_key_back(
+    kind: Literal["kill", "power"],
+) -> None:
+    calls = calls_of_all_runs()
+    assert calls > 200
+    for nth in range(1, calls + 1):
+        disk, log = filled(nth)
+        wanted, end = live(records(log)), log.end_offset
+        disk.crash_at(nth, ("before", "during", "after")[nth % 3])  # type: ignore[arg-type]
+        with pytest.raises(Crashed):
+            run_to_the_end(disk, log, 12)
+        disk.crash(kind)
+        again = open_log(disk, CONFIG, recovery_point=end)
+        assert live(records(again)) == wanted, nth
+        run_to_the_end(disk, again, 12)
+        assert live(records(again)) == wanted, nth
+    cleaned_to = CheckpointFile(disk, CLEANER_OFFSETS).read()[NAME]
+    assert cleaned_to == again.segments.bases[-1]
+    assert len([record for record in records(again) if record.offset < cleaned_to]) <= 5  # one a key
+
+
+# --- a broker's life with compacted topics ---------------------------------------------------------------------------
+
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1024",
+    "delete.retention.ms": "0",
+    "min.cleanable.dirty.ratio": "0",
+}
+
+
+class CompactedLife:
+    """One compacted partition whose topic is deleted and made again, and what its readers must find."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.folder = Folder(seed)
+        self.topic = 0
+        self.wanted: Live = {}
+        self.make()
+
+    def make(self) -> None:
+        self.topic += 1
+        self.wanted = {}
+        self.open()
+
+    def open(self) -> None:
+        """As a start does; the cleaner begins with it."""
+        self.partition = self.folder.open(UUID(int=self.topic), SETTINGS)
+        self.cleaner = Cleaner(self.folder.disk, self.folder.hosted, self.folder.clock, buffer_bytes=4 * BYTES_PER_KEY)
+
+    def write(self) -> None:
+        for _ in range(self.random.randrange(1, 30)):
+            key = b"key-%d" % self.random.randrange(12)
+            value = None if self.random.random() < 0.3 else b"%d" % self.random.randrange(1000)
+            self.partition.append_records([Record(0, self.folder.clock.wall_ms(), key, value)])
+            self.wanted.pop(key, None)
+            if value is not None:
+                self.wanted[key] = value
+
+    def compact(self) -> None:
+        self.folder.clock.advance(10)
+        asyncio.run(self.cleaner.run_once())
+
+    def make_again(self) -> None:
+        self.folder.hosted.remove(NAME)
+        self.make()
+
+    def kill(self) -> None:
+        self.folder.crash()
+        self.open()
+
+    def restart(self) -> None:
+        self.folder.hosted.checkpoint()
+        assert self.folder.hosted.close()
+        self.folder.begin(clean=True)
+        self.open()
+
+    def checkpoint(self) -> None:
+        self.folder.hosted.checkpoint()
+
+    def found(self) -> list[Record]:
+        return list(replay(self.partition, self.partition.log.start_offset, self.partition.log.end_offset))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_readers_of_a_compacted_topic_find_what_was_written_last_whatever_happens_in_between(seed: int) -> None:
+    life = CompactedLife(seed)
+    steps = [life.write] * 6 + [life.compact] * 5 + [life.make_again, life.kill, life.restart, life.checkpoint]
+    for number in range(150):
+        life.random.choice(steps)()
+        assert live(life.found()) == life.wanted, number
+    life.partition.log.roll(0)
+    while life.partition.cleaned_to < life.partition.log.end_offset:  # compaction has not stopped
+        before = life.partition.cleaned_to
+        life.compact()
+        assert life.partition.cleaned_to > before
+    assert live(life.found()) == life.wanted
+    assert len(life.found()) < 40
