@@ -102,7 +102,10 @@ def _answer(call: Call, topic: str, wanted: Any, committed_only: bool) -> Genera
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
     try:
         timestamp, offset, epoch = yield from _find(partition, wanted.timestamp, committed_only)
-    except (OSError, LogFailed, CorruptLog, BadBatch):
+    except (LogFailed, CorruptLog) as fault:
+        partition.go_offline(str(fault))
+        return {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
+    except (OSError, BadBatch):
         return {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
     return {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
 

@@ -217,7 +217,11 @@ def _unlink(path: str) -> None:
     if os.lstat(path).st_size < _LARGE:
         os.unlink(path)
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # without a descriptor it takes its time here
+        os.unlink(path)
+        return
     try:
         os.unlink(path)
     finally:

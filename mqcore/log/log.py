@@ -136,19 +136,19 @@ class Log:
         if self.segments.active.size:
             self._begin_segment(self.end_offset, now_ms)
 
-    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
-        active = self.segments.active
+    def _begin_segment(self, base_offset: int, now_ms: int, *, keeps_active: bool = True) -> None:
+        """`keeps_active` is off if the active segment will be deleted at once: then no space is needed."""
+        active, tolerated = self.segments.active, () if keeps_active else (OSError,)
+        files: list[str] = []
         with self.faults.may_pass():
             if len(self.segments.items) == 1:
                 self.segments.sync_names()  # a log whose first segment is lost would seem to begin with its second
-            files = [*active.write_indexes(), self._write_snapshot(base_offset)]
+            with contextlib.suppress(*tolerated), self.faults.may_pass():
+                files += [*active.write_indexes(), self._write_snapshot(base_offset)]
             segment = Segment.create(self._disk, self.directory, base_offset)
-        if active.size == 0:  # nothing to keep: it would be a hole in front of the new one
-            self.segments.drop_last(now_ms + self.config.file_delete_delay_ms)
-        self.segments.sync_later(files)
-        self.segments.add(segment)
-        self._created_ms = now_ms
-        self._changed = True
+            self.segments.sync_later(files)
+            self._created_ms, self._changed = now_ms, True
+            self.segments.begin(segment, now_ms + self.config.file_delete_delay_ms)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -167,11 +167,13 @@ class Log:
 
     def offset_for_time(self, timestamp: int, *, limit: int) -> TimedOffset | None:
         """The first record that is not older than `timestamp`, below `limit`."""
-        return times.offset_for_time(self.segments.items, timestamp, self.start_offset, limit)
+        with self.faults.may_pass():
+            return times.offset_for_time(self.segments.items, timestamp, self.start_offset, limit)
 
     def max_timestamp(self, *, limit: int) -> TimedOffset | None:
         """The first of the records with the largest timestamp, below `limit`."""
-        return times.max_timestamp(self.segments.items, self.start_offset, limit)
+        with self.faults.may_pass():
+            return times.max_timestamp(self.segments.items, self.start_offset, limit)
 
     # --- removing ----------------------------------------------------------------------------------------------------
 
@@ -232,22 +234,20 @@ class Log:
     def expire(self, now_ms: int, *, limit: int) -> list[str]:
         """Retention: remove what is due, never above `limit` nor what is still wanted; the names, for one log line."""
         self.faults.check()
-        self.segments.reap(now_ms)
         self.segments.release_idle(self.flushed_offset)
-        count = retention.due_segments(
-            self.segments, self.config, now_ms, start_offset=self.start_offset, end_offset=self.end_offset, limit=limit
-        )
-        if not count:
-            return []
-        if count == len(self.segments.items):
-            self.roll(now_ms)
-        with self.faults.may_pass():
-            self._reader.forget()
-            removed = []
-            for _ in range(count):
-                removed.append(self.segments.drop_first(now_ms + self.config.file_delete_delay_ms))
-                self.start_offset = max(self.start_offset, self.segments.bases[0])
-        self.epochs.truncate_start(self.start_offset)
+        removed: list[str] = []
+        with contextlib.ExitStack() as also_after_a_fault:
+            also_after_a_fault.callback(self.segments.reap, now_ms)
+            count = retention.due_segments(
+                self.segments, self.config, now_ms, self.start_offset, self.end_offset, limit
+            )
+            also_after_a_fault.callback(lambda: self.advance_start(max(self.start_offset, self.segments.bases[0])))
+            with self.faults.may_pass():
+                for _ in range(count):
+                    self._reader.forget()
+                    if len(self.segments.items) == 1:
+                        self._begin_segment(self.end_offset, now_ms, keeps_active=False)
+                    removed.append(self.segments.drop_first(now_ms + self.config.file_delete_delay_ms))
         return removed
 
     def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:

@@ -175,6 +175,8 @@ class _Verification:
             if result.reason is not None:
                 self._cut(index, result, recovery_point)
                 break
+        # A log that lost its end at a batch boundary has nothing to cut, yet snapshots of what is lost.
+        remove_snapshots_above(self._disk, self._directory, next_offset)
         # A cut or a removal that the crash left unsynced may still be undone by a power loss: not under new batches.
         self._items[-1].file.sync()
         self._disk.sync_directory(self._directory)
@@ -246,8 +248,6 @@ class _Verification:
         recovery.cut_file, recovery.cut_position = segment_name(segment.base_offset), result.end_position
         recovery.cut_bytes = sum(s.size for s in self._items[index:]) - result.end_position
         recovery.cut_reason = reason
-        if remove_snapshots_above(self._disk, self._directory, result.next_offset):
-            self._disk.sync_directory(self._directory)
         for gone in self._items[index + 1 :]:  # in any order: none of them holds a valid batch
             for suffix in (LOG, INDEX, TIME_INDEX):
                 self._disk.remove(gone.path(suffix))

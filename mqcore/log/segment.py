@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -235,8 +236,12 @@ class Segment:
     def rebuild_indexes(self, index_interval_bytes: int = _STEP) -> None:
         """From the headers of all batches."""
         self.use_indexes(OffsetIndex(), TimeIndex(), (NO_TIMESTAMP, self.base_offset))
-        for position, header in self.headers():
-            self.note(position, header, index_interval_bytes)
+        try:
+            for position, header in self.headers():
+                self.note(position, header, index_interval_bytes)
+        except BaseException:  # half of them would be believed
+            self._index = self._time_index = self._largest = None
+            raise
 
     def _load_indexes(self) -> None:
         """From their files if these look right, else from the batches."""
@@ -258,12 +263,9 @@ class Segment:
         self.time_index.add(timestamp, offset - self.base_offset)
         written = []
         for suffix, content in ((INDEX, index.encode()), (TIME_INDEX, self.time_index.encode())):
-            file = self._disk.open(self.path(suffix), create=True)
-            try:
+            with closing(self._disk.open(self.path(suffix), create=True)) as file:
                 file.truncate(0)
                 file.append((content,))
-            finally:
-                file.close()
             written.append(self.path(suffix))
         return written
 
@@ -282,12 +284,11 @@ class Segment:
     def sync(self) -> None:
         """Make the content durable. A released file is opened only meanwhile. May run on another thread."""
         held = self._file
-        file = self._disk.open(self.path(LOG)) if held is None else held
-        try:
+        if held is not None:
+            held.sync()
+            return
+        with closing(self._disk.open(self.path(LOG))) as file:
             file.sync()
-        finally:
-            if held is None:
-                file.close()
 
     def release(self) -> None:
         """Let go of file and indexes of a sealed segment; who still reads holds the file himself."""

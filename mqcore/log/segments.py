@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mqcore.disk.port import Disk
-from mqcore.log.segment import LOG, SUFFIXES, Segment, segment_name
+from mqcore.log.segment import INDEX, LOG, TIME_INDEX, Segment, segment_name
 
 DELETED: Final = ".deleted"
 
@@ -68,19 +68,19 @@ class Segments:
 
     def drop_first(self, due_ms: int) -> str:
         """Take the oldest segment away; the name of its file, for the log line."""
-        segment = self.items[0]
-        self._forget(segment, due_ms)
-        del self.items[0], self.bases[0]
-        if self.items:
-            self._bytes_before_active -= segment.size
-        return segment_name(segment.base_offset)
+        base_offset = self.items[0].base_offset
+        self._drop(0, due_ms)
+        return segment_name(base_offset)
 
     def drop_last(self, due_ms: int) -> None:
-        segment = self.items[-1]
-        self._forget(segment, due_ms)
-        del self.items[-1], self.bases[-1]
-        if self.items:
-            self._bytes_before_active -= self.items[-1].size
+        self._drop(len(self.items) - 1, due_ms)
+
+    def begin(self, segment: Segment, due_ms: int) -> None:
+        """Go on with a new active segment. An empty one before it would be a hole, and is dropped."""
+        is_hole = self.active.size == 0
+        self.add(segment)
+        if is_hole:
+            self._drop(len(self.items) - 2, due_ms)
 
     def replaced(self, first: int, last: int, segment: Segment) -> None:
         """Compaction put one segment in the place of items[first:last]; the files are changed already."""
@@ -90,29 +90,46 @@ class Segments:
         self.bases[first:last] = [segment.base_offset]
         self._bytes_before_active = sum(item.size for item in self.items[:-1])
 
-    def _forget(self, segment: Segment, due_ms: int) -> None:
+    def _drop(self, at: int, due_ms: int) -> None:
+        """Rename a segment's files away, to be unlinked at `due_ms`. After an OSError the segment is either there or
+        not, in memory as on disk; names that are not durable yet are synced before the next one changes."""
         self.sync_names()  # first what stays: an older name must not go before a newer one is sure
+        segment, bytes_before_active = self.items[at], self._bytes_before_active
+        del self.items[at], self.bases[at]  # a sync on another thread must not look for the file any more
+        if self.items:
+            self._bytes_before_active -= segment.size if at < len(self.items) else self.items[-1].size
+        try:
+            self._disk.rename(segment.path(LOG), segment.path(LOG) + DELETED)
+        except OSError:
+            self.items.insert(at, segment)
+            self.bases.insert(at, segment.base_offset)
+            self._bytes_before_active = bytes_before_active
+            raise
         self._open.pop(segment, None)
-        self.retire([segment.base_offset], due_ms)
-        self._disk.sync_directory(self._directory)
-
-    def retire(self, bases: Iterable[int], due_ms: int) -> None:
-        """Rename the files of segments away, to be unlinked at `due_ms`. The caller syncs the folder."""
-        paths = []
-        for base in bases:
-            for suffix in SUFFIXES:
-                path = f"{self._directory}/{segment_name(base, suffix)}"
-                if suffix == LOG or self._disk.exists(path):
-                    self._disk.rename(path, path + DELETED)
-                    paths.append(path + DELETED)
-        self._deleted.append((due_ms, paths))
+        self._names_changed += 1
+        renamed = [segment.path(LOG) + DELETED]
+        self._deleted.append((due_ms, renamed))
+        for suffix in (INDEX, TIME_INDEX):
+            path = segment.path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED)
+                renamed.append(path + DELETED)
+        self.sync_names()
 
     def reap(self, now_ms: int) -> None:
-        """Unlink what is due."""
+        """Unlink what is due. A file that cannot be removed does not keep the others; it is tried again."""
+        kept: list[str] = []
+        fault: OSError | None = None
         while self._deleted and self._deleted[0][0] <= now_ms:
-            for path in self._deleted[0][1]:
-                self._disk.remove(path)
-            self._deleted.popleft()
+            for path in self._deleted.popleft()[1]:
+                try:
+                    self._disk.remove(path)
+                except OSError as error:
+                    kept.append(path)
+                    fault = error
+        if fault is not None:
+            self._deleted.appendleft((now_ms, kept))
+            raise fault
 
     def release_idle(self, flushed_offset: int) -> None:
         """Give back the files and indexes of sealed segments; the next reader opens them again."""

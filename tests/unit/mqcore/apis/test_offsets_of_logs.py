@@ -11,7 +11,9 @@ from mqcore.apis import list_offsets, offset_for_leader_epoch
 from mqcore.apis.call import Later
 from mqcore.identity import LeaderEpoch
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.records import Record
 from tests.unit.mqcore.apis.counter import ORDERS, Counter, CounterCall
+from tests.unit.mqcore.log.bench import place, poisoned
 from tests.unit.mqcore.partitions.stage import NOW_MS, batch
 
 LATEST, EARLIEST, LARGEST = -1, -2, -3
@@ -151,3 +153,29 @@ def test_a_search_that_fails_closes_its_connection(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ZeroDivisionError):
         counter.clock.advance(0)
     assert call.hung_up and not call.answers
+
+
+@pytest.mark.parametrize("timestamp", [NOW_MS - 1, NOW_MS, LARGEST])
+def test_a_batch_whose_timestamps_leave_64_bits_is_looked_up_like_any_other(timestamp: int) -> None:
+    """From before such batches were refused on a compacted topic."""
+    counter = filled()
+    partition = counter.stages[ORDERS].partition
+    found = [Record(0, 2**63 + 5, b"a", b"1"), Record(1, NOW_MS + 30, b"b", b"1")]
+    data = poisoned(found, 2**63 - 1, NOW_MS + 30)
+    partition.log.append(data, [place(data, 3, 3)], NOW_MS)
+    partition._advance()
+    assert offset_at(counter, timestamp) == ((4, NOW_MS + 30) if timestamp == LARGEST else (0, NOW_MS))
+    assert offset_at(counter, NOW_MS + 25) == (4, NOW_MS + 30)
+
+
+def test_a_log_that_turns_out_to_be_corrupt_goes_offline_with_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    counter = filled()
+    partition = counter.stages[ORDERS].partition
+    segment = partition.log.segments.active
+    content = bytearray(segment.file.read(0, segment.size))
+    content[16] = 9
+    segment.file.truncate(0)
+    segment.file.append([content])
+    assert offset_at(counter, NOW_MS) == "KAFKA_STORAGE_ERROR"
+    assert partition.offline is not None and "corrupt" in partition.offline
+    assert [record.getMessage() for record in caplog.records] == ["partition offline"]

@@ -161,3 +161,16 @@ def test_a_folder_is_synced_without_a_free_descriptor(tmp_path: Path) -> None:
         for descriptor in taken:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_large_file_is_removed_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posix, "_LARGE", 3)
+    disk = PosixDisk(tmp_path)
+    disk.open("large", create=True).append((b"123",))
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("os.open", refuse)
+    disk.remove("large")
+    assert not disk.exists("large")

@@ -92,3 +92,24 @@ def test_snapshots_below_the_stored_recovery_point_go() -> None:
         if number % 10 == 9:
             log.recovery_point = log.sync()
     assert len(snapshot_offsets(disk, DIRECTORY)) <= 8
+
+
+def test_snapshots_of_batches_that_a_power_loss_took_go_with_them() -> None:
+    """Of a log that was cut at a batch boundary: nothing in it is torn."""
+    disk, observer = MemoryDisk(), LastSequences()
+    log = open_log(disk, CONFIG)
+    for number in range(30):
+        append(log, batch([b"x" * 50], producer=1, sequence=number))
+    base = log.segments.bases[-2]
+    for name in disk.names(DIRECTORY):
+        if name.endswith((".log", "index")) and int(name[:20]) >= base:
+            disk.remove(f"{DIRECTORY}/{name}")
+    log = open_log(disk, CONFIG)
+    assert log.end_offset == base
+    assert max(snapshot_offsets(disk, DIRECTORY)) == base
+    while log.end_offset < 60:  # past the offsets of the lost snapshots
+        append(log, batch([b"x" * 50], producer=2, sequence=log.end_offset))
+    log.sync()
+    disk.crash("kill")
+    open_log(disk, CONFIG, recovery_point=60, observer=observer)
+    assert observer.last == {1: (base - 1, base - 1), 2: (59, 59)}
