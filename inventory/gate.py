@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from redis import Redis
+from redis.exceptions import RedisError
 
 
 class Proposal(IntEnum):
@@ -60,18 +61,39 @@ end
 return back
 """
 
-# KEYS: free, granted, the same of the epoch before. ARGV: milliseconds that one is left, free units, then request,
-# units, … of all active holds.
-_OPEN = """
-redis.call('DEL', KEYS[1], KEYS[2])
+# An epoch is counted into a hash of its own, which nobody asks; it becomes `granted` when the epoch opens. Its field ''
+# is the sign that nothing of it was lost on the way.
+# KEYS: the hash. ARGV: 1 to begin it, milliseconds it is kept, then request, units, … The answer is 0 if it was lost.
+_FILL = """
+if ARGV[1] == '1' then
+  redis.call('UNLINK', KEYS[1])
+  redis.call('HSET', KEYS[1], '', 0)
+elseif redis.call('EXISTS', KEYS[1]) == 0 then
+  return 0
+end
 for i = 3, #ARGV, 2 do
-  redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+  if ARGV[i + 1] == '0' then redis.call('HDEL', KEYS[1], ARGV[i])
+  else redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
+# KEYS: free, granted, the same of the epoch before, the hash. ARGV: milliseconds the old ones are left, free units.
+_OPEN = """
+if redis.call('HEXISTS', KEYS[5], '') == 0 then return 0 end
+redis.call('HDEL', KEYS[5], '')
+redis.call('UNLINK', KEYS[1], KEYS[2])
+if redis.call('EXISTS', KEYS[5]) == 1 then
+  redis.call('RENAME', KEYS[5], KEYS[2])
+  redis.call('PERSIST', KEYS[2])
 end
 redis.call('SET', KEYS[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[3], ARGV[1])
 redis.call('PEXPIRE', KEYS[4], ARGV[1])
 return 1
 """
+COUNTING_MS = 60_000
 OLD_EPOCH_MS = 60_000
 """Batches under way may still ask the epoch before, and are told what it knew; nobody is under way so long."""
 
@@ -105,10 +127,53 @@ def release(sale_id: int, sku: str, epoch: int, requests: Sequence[UUID]) -> Non
         _script(_RELEASE)(keys(sale_id, sku, epoch), [str(request) for request in requests])
 
 
+class Lost(RedisError):
+    """What had been counted is gone from Redis; count again."""
+
+
+class Counting:
+    """The next epoch of a gate while it is counted, a slice at a time. Two at once do not disturb each other."""
+
+    def __init__(self, sale_id: int, sku: str) -> None:
+        self._sale_id, self._sku = sale_id, sku
+        self._key = f"sale:{{{sale_id}}}:gate:{sku}:counting:{uuid4()}"
+        self._is_begun = False
+
+    def add(self, holds: Sequence[tuple[UUID, int]]) -> None:
+        """Units by request; none: it holds nothing any more. `Lost` if Redis has forgotten what was added before."""
+        arguments = [str(int(not self._is_begun)), str(COUNTING_MS), *(str(part) for hold in holds for part in hold)]
+        if not _script(_FILL)([self._key], arguments):
+            raise Lost(f"the count of sale {self._sale_id} {self._sku} was lost on the way")
+        self._is_begun = True
+
+    def open(self, epoch: int, free: int) -> None:
+        """The epoch begins; the caller has the row locked."""
+        names = [*keys(self._sale_id, self._sku, epoch), *keys(self._sale_id, self._sku, epoch - 1), self._key]
+        if not _script(_OPEN)(names, [str(OLD_EPOCH_MS), str(free)]):
+            raise Lost(f"the count of sale {self._sale_id} {self._sku} was lost before it was opened")
+
+
 def open_at(sale_id: int, sku: str, epoch: int, free: int, granted: Sequence[tuple[UUID, int]]) -> None:
-    """Begin an epoch with what the row and its holds say; the caller has the row locked."""
-    arguments = [str(OLD_EPOCH_MS), str(free), *(str(part) for hold in granted for part in hold)]
-    _script(_OPEN)([*keys(sale_id, sku, epoch), *keys(sale_id, sku, epoch - 1)], arguments)
+    """Begin an epoch with what the row and its holds say, all at once; the caller has the row locked."""
+    counting = Counting(sale_id, sku)
+    counting.add(granted)
+    counting.open(epoch, free)
+
+
+def retire(gates: Sequence[tuple[int, str, int]]) -> None:
+    """The keys of sales that have ended: (sale, sku, epoch) each."""
+    with redis().pipeline(transaction=False) as asked:
+        for each in gates:
+            asked.unlink(*keys(*each))
+        asked.execute()
+
+
+def some_granted(gates: Sequence[tuple[int, str, int, int]], most: int) -> list[tuple[int, list[UUID]]]:
+    """Of each (sale, sku, epoch, cursor): the next cursor and about `most` of the requests it remembers as granted."""
+    with redis().pipeline(transaction=False) as asked:
+        for *gate, cursor in gates:
+            asked.hscan(keys(*gate)[1], cursor, count=most)  # type: ignore[arg-type]
+        return [(cursor, [UUID(request) for request in found]) for cursor, found in asked.execute()]
 
 
 RUN_KEY = "gate:run"
@@ -131,4 +196,12 @@ def settle_in(run: str) -> None:
 
 def is_open(sale_id: int, sku: str, epoch: int) -> bool:
     """Does this epoch still stand? Not after FLUSHALL."""
-    return bool(redis().exists(keys(sale_id, sku, epoch)[0]))
+    return are_open([(sale_id, sku, epoch)])[0]
+
+
+def are_open(gates: Sequence[tuple[int, str, int]]) -> list[bool]:
+    """Of many (sale, sku, epoch), in one round trip."""
+    with redis().pipeline(transaction=False) as asked:
+        for each in gates:
+            asked.exists(keys(*each)[0])
+        return list(map(bool, asked.execute()))

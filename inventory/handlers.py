@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inventory.releasing import Settling, settle_all
-from inventory.reserving import discard, reserve
+from inventory.reserving import bury, discard, reserve
 from orders.events import read as read_order
 from seckill.envelope import BadEnvelope
 from seckill.streams.records import Batch, Permanent
@@ -21,6 +21,9 @@ class PurchaseRequests:
 
     def discard(self, batch: Batch) -> None:
         discard(batch)
+
+    def bury(self, batch: Batch) -> None:
+        bury(batch)
 
 
 class OrderEvents:

@@ -19,6 +19,7 @@ class Sale(models.Model):
     state = models.CharField(max_length=10, default="open")  # open, paused, closed
     opens_at_ms = models.BigIntegerField()
     closes_at_ms = models.BigIntegerField()
+    closed_at_ms = models.BigIntegerField(null=True)  # when an operator ended it
 
     class Meta:
         db_table = "inventory_sale"
@@ -38,6 +39,9 @@ class Stock(models.Model):
     version = models.BigIntegerField(default=1)
     gate_epoch = models.BigIntegerField(default=0)  # which keys in Redis propose for it
     gate_owed = models.BooleanField(default=False)  # these are known to be wrong, and are to be counted anew
+    gate_retired = models.BooleanField(
+        default=False, db_default=False
+    )  # the sale is over: there are no keys, and need be none
 
     class Meta:
         db_table = "inventory_stock"
@@ -152,7 +156,7 @@ class Settled(models.Model):
 class GateSync(models.Model):
     """What the gate still has to be told of a committed change; gone once it has been."""
 
-    stock = models.ForeignKey(Stock, on_delete=models.PROTECT)
+    stock = models.ForeignKey(Stock, on_delete=models.PROTECT, db_constraint=False)
     request_id = models.UUIDField()
     action = models.CharField(max_length=10)  # release
 

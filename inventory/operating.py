@@ -3,6 +3,7 @@ ledger entry."""
 
 from __future__ import annotations
 
+import time
 from uuid import uuid4
 
 from django.db import IntegrityError, transaction
@@ -47,7 +48,9 @@ def create(name: str, sku: str, units: int, unit_price: int, cap: int, opens_at_
 
 def set_state(sale_id: int, state: str) -> None:
     with acting(f"sale {VERBS[state]}", f"sale {sale_id}"):
-        if Sale.objects.filter(id=sale_id).exclude(state="closed").update(state=state) != 1:
+        closed_at_ms = int(time.time() * 1000) if state == "closed" else None
+        changing = Sale.objects.filter(id=sale_id).exclude(state="closed")
+        if changing.update(state=state, closed_at_ms=closed_at_ms) != 1:
             raise Refused(f"sale {sale_id} does not exist or has been closed")
     views.show(sale_id)
 

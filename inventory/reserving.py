@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from django.db import transaction
@@ -98,6 +98,30 @@ def discard(batch: Batch) -> None:
         verdicts = {place.offset: Decided(request, Decision.INVALID, 0) for request, place in fresh}
         with rows.overtaken():
             _keep_decisions(batch, fresh, verdicts, stocks, now_ms)
+        _give_back(fresh, stocks)
+
+
+def bury(batch: Batch) -> None:
+    """Requests that become dead letters: undecided, and what the gate may hold for them is for others meanwhile. If one
+    is replayed, the gate is asked again."""
+    arrived = [Arrived(request, place) for request, place in _readable(batch)]
+    _give_back(arrived, _stocks({(request.sale_id, request.sku): None for request, _ in arrived}))
+
+
+def _readable(batch: Batch) -> Iterator[Arrived]:
+    for record in batch.records:
+        try:
+            yield Arrived(read(record.envelope), record.place)
+        except BadEnvelope:
+            pass  # the gate was never asked for it
+
+
+def _give_back(arrived: Sequence[Arrived], stocks: Mapping[Article, Stock]) -> None:
+    found = [(stocks.get((request.sale_id, request.sku)), request.request_id) for request, _ in arrived]
+    held = [(stock.id, request_id) for stock, request_id in found if stock is not None]
+    rows.insert_gate_sync(held)
+    for stock_id in {stock_id for stock_id, _ in held}:
+        transaction.on_commit(lambda stock_id=stock_id: rebuild.sync_after_commit(stock_id), robust=True)  # type: ignore[misc]
 
 
 def _fresh(batch: Batch) -> list[Arrived]:
@@ -130,7 +154,7 @@ def _proposals(stock: Stock, arrived: Sequence[Arrived]) -> list[Proposal]:
 
     Where the row shows nothing left, nobody is asked: units come back to the row before they come back to the gate.
     """
-    if not stock.available:
+    if not stock.available or stock.gate_retired:
         return [Proposal.REFUSED] * len(arrived)
     asked = [(each.request.request_id, max(1, each.request.quantity)) for each in arrived]
     if stock.gate_epoch:
@@ -175,7 +199,7 @@ def _settle(stock: Stock | None, contest: Contest, verdicts: Verdicts) -> Outcom
             else:
                 outcome.given_back.append(each)
         elif proposal is Proposal.CLOSED:
-            wrong = True
+            wrong = wrong or contest.stock.sale.state != "closed"
     if outcome.granted:
         assert stock is not None, "units are granted only under the row's lock"
         _take(stock, outcome.granted)

@@ -83,6 +83,7 @@ class Stock(NamedTuple):
     gate_epoch: int
     unit_price: int | None = None
     cap: int | None = None  # most units in one purchase
+    gate_retired: bool = False  # its sale is over, and nobody asks its gate any more
 
 
 class Entry(NamedTuple):

@@ -66,6 +66,14 @@ class Discards(Protocol):
 
 
 @runtime_checkable
+class Buries(Protocol):
+    """A handler that has something to give back when a record becomes a dead letter (inventory: a grant)."""
+
+    def bury(self, batch: Batch) -> None:
+        """In the transaction of the letter. What it raises undoes its own changes only."""
+
+
+@runtime_checkable
 class Prefers(Protocol):
     """A handler of several topics, one of which goes first while there is something in it."""
 

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from seckill.streams import faults, letters, offsets, traces
 from seckill.streams.circuit import Circuit
 from seckill.streams.offsets import Claim
-from seckill.streams.records import Batch, Handler, Permanent, received
+from seckill.streams.records import Batch, Buries, Handler, Permanent, received
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +123,7 @@ class Worker:
             raise TryAgain(f"too many dead letters; the latest: {reason}")
         with transaction.atomic():
             letters.bury(claim, record, reason=reason, attempts=attempts)
+            self._tell_handler(claim, record)
             offsets.advance(claim, start, record.offset + 1)
         self._circuit.note(now, dead=1)
         self._tries.pop((claim.topic, claim.partition), None)
@@ -131,3 +132,17 @@ class Worker:
             extra={"place": f"{claim.topic}-{claim.partition}@{record.offset}", "reason": reason},
         )
         return int(record.offset) + 1
+
+    def _tell_handler(self, claim: Claim, record: Any) -> None:
+        if not isinstance(self._handler, Buries):
+            return
+        try:
+            with transaction.atomic():
+                batch = Batch(claim.cluster_id, claim.topic_id, claim.topic, claim.partition, [received(record)])
+                self._handler.bury(batch)
+        except Permanent:
+            pass  # the handler never saw it
+        except PASSING:
+            raise
+        except Exception:
+            log.exception("a handler could not give back what a dead letter held", extra={"group": claim.group})

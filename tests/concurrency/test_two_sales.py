@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -30,15 +30,9 @@ BUYERS = 60
 
 
 @pytest.fixture(autouse=True)
-def short_deadlocks() -> Iterator[None]:
-    """Postgres looks for a deadlock after 20 ms instead of a second."""
+def fresh_gate() -> None:
     gate.redis.cache_clear()
     gate._script.cache_clear()
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER ROLE seckill SET deadlock_timeout = '20ms'")
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER ROLE seckill RESET deadlock_timeout")
 
 
 @pytest.fixture

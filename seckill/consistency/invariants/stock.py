@@ -107,6 +107,10 @@ def gate_agrees(evidence: Evidence, found: Found) -> None:
         if hold.is_active:
             active[hold.stock_id].add(hold.request_id)
     owed = set(evidence.gate_owed)
+    for stock in evidence.stocks:
+        if stock.gate_retired:
+            found.looked_at += 1
+            found.facts[f"{_name(stock)}: gate"] = "retired, the sale is over"
     for gate in evidence.gates:
         if gate.free is None:
             found.unknown.append(f"stock {gate.stock_id}: the gate has nothing of its present epoch")

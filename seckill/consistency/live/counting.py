@@ -54,7 +54,7 @@ _STATEMENTS = {
     "unpublished": "SELECT count(*) FROM streams_outbox",
     "gate_owed": "SELECT count(*) FROM inventory_gate_sync",
     "most_units": "SELECT coalesce(max(cap), 1) FROM inventory_stock",
-    "active_units": "SELECT coalesce(sum(quantity), 0)::bigint FROM inventory_hold WHERE state <> 'released'",
+    "active_units": "SELECT coalesce(sum(reserved + sold), 0)::bigint FROM inventory_stock WHERE NOT gate_retired",
 }
 _SUPPLIED = """
 WITH supplied AS (
@@ -66,7 +66,8 @@ WITH supplied AS (
   FROM inventory_ledger GROUP BY stock_id)
 """
 _STOCKS = (
-    "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch FROM inventory_stock ORDER BY id"
+    "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch FROM inventory_stock "
+    "WHERE NOT gate_retired ORDER BY id"
 )
 _OFFSETS = "SELECT consumer_group, topic, partition, next_offset FROM streams_offset"
 

@@ -83,7 +83,8 @@ def _collect(
             faults[letter].append(f"no database: {str(fault).splitlines()[0]}")
     try:
         fields["gates"] = gate.read(where.gate, fields.get("stocks", []))
-        counts["R"]["gates"] = sum(each.free is not None for each in fields["gates"])
+        retired = sum(stock.gate_retired for stock in fields.get("stocks", []))
+        counts["R"]["gates"] = retired + sum(each.free is not None for each in fields["gates"])
     except RedisError as fault:
         faults["R"].append(f"no Redis: {fault}")
     tell("reading the topics")

@@ -51,8 +51,8 @@ QUERIES = (
     Query(
         "stocks",
         "L",
-        "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch, unit_price, cap FROM "
-        "inventory_stock",
+        "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch, unit_price, cap, "
+        "gate_retired FROM inventory_stock",
         rows.Stock,
     ),
     Query(

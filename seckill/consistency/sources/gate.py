@@ -18,7 +18,8 @@ return found
 
 
 def read(url: str, stocks: list[Stock]) -> list[Gate]:
-    """`RedisError` if it cannot be read."""
+    """Of each stock whose gate is in use. `RedisError` if it cannot be read."""
+    stocks = [stock for stock in stocks if not stock.gate_retired]
     keys = []
     for stock in stocks:
         base = f"sale:{{{stock.sale_id}}}:gate:{stock.sku}:{stock.gate_epoch}"

@@ -202,3 +202,12 @@ def test_a_user_whose_slot_was_moved_is_still_in_order() -> None:
     assert of(replace(run, requested=requested), "I16") is Verdict.PASS
     early = moved._replace(timestamp_ms=0)
     assert of(replace(run, requested=[early if said is moved else said for said in requested]), "I16") is Verdict.FAIL
+
+
+def test_the_gate_of_a_sale_that_is_over_is_not_asked_for() -> None:
+    """Redis may have lost it: nobody asks that gate any more, so it says nothing of the run."""
+    run = good_run()
+    forgotten = replace(run, gates=[gate._replace(free=None, granted={}) for gate in run.gates])
+    assert of(forgotten, "I4") is Verdict.UNKNOWN, "the control: a sale that is on"
+    retired = replace(run, gates=[], stocks=[stock._replace(gate_retired=True) for stock in run.stocks])
+    assert of(retired, "I4") is Verdict.PASS
