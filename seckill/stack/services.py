@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seckill.environment import read
+from seckill.environment import IN_A_FILE, BadEnvironment, read
 from seckill.stack import passwords, ready, servers
 from seckill.stack.private import private_folder
 from seckill.stack.ready import Check
@@ -63,7 +63,7 @@ class Layout:
 
     def own_ports(self) -> dict[str, int]:
         """Those that we shall listen on ourselves."""
-        given = {"broker": self.bootstrap_servers, "postgres": _given("postgres"), "redis": _given("redis")}
+        given = {"broker": self.bootstrap_servers} | {server: _is_given(server) for server in URLS}
         return {name: port for name, port in self.ports.all().items() if not given.get(name)}
 
     def addresses(self) -> dict[str, str]:
@@ -85,19 +85,35 @@ class Layout:
             "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
             "SECKILL_STACK_FOLDER": str(self.folder),
         }
-        chosen = {name: os.environ.get(name, value) for name, value in ours.items()}
+        chosen = {name: _chosen(name) or value for name, value in ours.items()}
         return chosen | {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]}
 
     def environment(self) -> dict[str, str]:
         """For the processes of the stack, wherever `seckill up` was called."""
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         ours = {"DJANGO_SETTINGS_MODULE": "seckill.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
-        return {**os.environ, **self.addresses(), **ours}
+        addresses = {name: value for name, value in self.addresses().items() if f"{name}{IN_A_FILE}" not in os.environ}
+        return {**os.environ, **addresses, **ours}
 
 
-def _given(server: str) -> str | None:
-    """The address of somebody else's server, which is then used instead of one of ours."""
-    return os.environ.get({"postgres": "SECKILL_DATABASE_URL", "redis": "SECKILL_GATE_REDIS_URL"}[server])
+URLS = {
+    "postgres": ("SECKILL_DATABASE_URL",),
+    "redis": ("SECKILL_ADMISSION_REDIS_URL", "SECKILL_GATE_REDIS_URL", "SECKILL_CELERY_REDIS_URL"),
+}
+"""What each server of ours is for. It is started unless all of that is somebody else's."""
+
+
+def _is_given(server: str) -> bool:
+    return all(_chosen(name) for name in URLS[server])
+
+
+def _chosen(name: str) -> str | None:
+    """What the environment says of an address, by itself or in a file; None: nothing."""
+    path = os.environ.get(f"{name}{IN_A_FILE}")
+    try:
+        return os.environ.get(name) or (Path(path).read_text().strip() if path else None)
+    except OSError as fault:
+        raise BadEnvironment(f"{name}{IN_A_FILE}={path} cannot be read: {fault.strerror}") from fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,10 +54,14 @@ class Stack:
             self._more += ("--kafka", self._kafka.address)
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """As the running stack has written them down, with the passwords that it made."""
+        written: dict[str, str] = json.loads((self.folder / "run" / "environment.json").read_text())
+        return written
+
+    @property
     def database(self) -> str:
-        """As the running stack has written it down, with the password that it made."""
-        written = json.loads((self.folder / "run" / "environment.json").read_text())
-        return str(written["SECKILL_DATABASE_URL"])
+        return self.addresses["SECKILL_DATABASE_URL"]
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,11 +132,7 @@ class Stack:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def manage(self, *words: str) -> str:
-        environment = os.environ | {
-            "KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{self.ports['broker']}",
-            "SECKILL_DATABASE_URL": self.database,
-            "SECKILL_GATE_REDIS_URL": f"redis://127.0.0.1:{self.ports['redis']}/0",
-        }
+        environment = os.environ | self.addresses
         command = [sys.executable, "manage.py", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 

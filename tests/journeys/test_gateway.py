@@ -23,7 +23,10 @@ from kafka import KafkaConsumer
 from redis import Redis
 
 from gateway.sales import FRESH_S
+from seckill.stack import ready, servers
+from seckill.stack.broker import free_port
 from tests.journeys.stack import Buyer, Stack
+from tests.services import running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -36,10 +39,19 @@ POOL = 16  # connections to the database (seckill/rsgi.py)
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def gate_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Another server than the stack's own Redis, which then is for admission and Celery."""
+    folder, port = tmp_path_factory.mktemp("gate"), free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    with running(servers.redis_command(folder, port), folder / "redis.log", ready.redis(url)):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, gate_redis: str) -> Iterator[Stack]:
     stack = Stack(
         tmp_path_factory.mktemp("stack"), *(part for scale in SCALE for part in ("--scale", scale)),
-        SECKILL_PURCHASE_DEADLINE_S=str(DEADLINE_S), SECKILL_EXPECTED_PACE="1",
+        SECKILL_PURCHASE_DEADLINE_S=str(DEADLINE_S), SECKILL_EXPECTED_PACE="1", SECKILL_GATE_REDIS_URL=gate_redis,
     )  # fmt: skip
     stack.start()
     yield stack
@@ -68,6 +80,20 @@ def buy_and_pay(stack: Stack, buyer: Buyer, sale: int) -> dict[str, Any]:
     assert buyer.act(outcome["order_id"], "pay")[0] == 202
     buyer.wait_for(accepted["request_id"], "PAID")
     return accepted
+
+
+# ── two Redis servers ────────────────────────────────────────────────────────────────────────────
+
+
+def test_admission_and_gate_have_each_a_redis_of_their_own(stack: Stack, gate_redis: str) -> None:
+    sale = stack.create_sale(1)
+    buy_and_pay(stack, Buyer(stack, "ann"), sale)
+    ours, theirs = Redis(port=stack.ports["redis"], decode_responses=True), Redis.from_url(gate_redis)
+    assert stack.call("GET", f"/sales/{sale}")[1]["state"] == "open"
+    assert sale in [each["id"] for each in stack.call("GET", "/sales")[1]["sales"]]
+    assert any(f"sale:{{{sale}}}:gate:".encode() in key for key in theirs.scan_iter())
+    assert not any(":gate:" in key for key in ours.scan_iter())
+    assert not any(b"admission" in key or b":view" in key for key in theirs.scan_iter())
 
 
 # ── the queue is too long ────────────────────────────────────────────────────────────────────────
