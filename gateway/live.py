@@ -14,6 +14,7 @@ import os
 import random
 import re
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -36,11 +37,14 @@ from django.db import Error as DatabaseError  # noqa: E402
 from django.db import close_old_connections  # noqa: E402
 
 from gateway import following, places  # noqa: E402
+from gateway.addresses import client_address  # noqa: E402
 from gateway.following import Followed  # noqa: E402
 from gateway.places import Standing  # noqa: E402
 from gateway.streaming import Newsroom, Watcher  # noqa: E402
 from seckill import tokens  # noqa: E402
+from seckill.descriptors import raise_limit  # noqa: E402
 from seckill.problems import PROBLEM, Problem, content  # noqa: E402
+from seckill.request_limits import header_problem  # noqa: E402
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -48,6 +52,7 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 ADDRESS = re.compile(r"/api/v1/purchases/([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})/events")
 MOST_STREAMS = 5_000
+QUERY_BYTES_MAX, QUERY_FIELDS_MAX = 2048, 8
 LOOKERS = 8
 MOVED_S = 1.0  # between two looks at a place in the queue
 BEAT_S = 15.0
@@ -73,6 +78,8 @@ class Live:
             await self._live(receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
 
     async def _live(self, receive: Receive, send: Send) -> None:
         news: asyncio.Task[None] | None = None
@@ -93,10 +100,14 @@ class Live:
             await _say(send, 200, b"text/plain", b"ok\n")
             return
         try:
-            request_id, standing, user_id, last = _parse(scope)
-            if self.newsroom.is_full:
+            headers = _headers(scope)
+            request_id, standing, user_id, last = _parse(scope, headers)
+            address = _address(scope, headers)
+            if not self.newsroom.has_room(request_id, address):
                 raise Problem(503, "too-many-streams", "Poll the status address instead.", retry_after_s=5)
-            with self.newsroom.watching(request_id) as watcher:  # first listen, then look: nothing falls in between
+            with self.newsroom.watching(
+                request_id, address
+            ) as watcher:  # first listen, then look: nothing falls in between
                 followed = await self._look(request_id, standing)
                 if followed is None or followed.user_id != user_id:
                     raise Problem(404, "no-such-purchase", "You have no such request.")
@@ -105,10 +116,10 @@ class Live:
                     return
                 await self._stream(watcher, followed, standing, last, receive, send)
         except Problem as problem:
-            headers = [(b"access-control-allow-origin", b"*")]
+            more = [(b"access-control-allow-origin", b"*")]
             if problem.retry_after_s is not None:
-                headers.append((b"retry-after", str(max(1, round(problem.retry_after_s))).encode()))
-            await _say(send, problem.status, PROBLEM.encode(), json.dumps(content(problem)).encode(), headers)
+                more.append((b"retry-after", str(max(1, round(problem.retry_after_s))).encode()))
+            await _say(send, problem.status, PROBLEM.encode(), json.dumps(content(problem)).encode(), more)
 
     async def _stream(
         self, watcher: Watcher, followed: Followed, standing: Standing | None, last: int, receive: Receive, send: Send
@@ -171,7 +182,23 @@ def _follow(request_id: UUID, standing: Standing | None) -> Followed | None:
         close_old_connections()
 
 
-def _parse(scope: Scope) -> tuple[UUID, Standing | None, str, int]:
+def _headers(scope: Scope) -> dict[str, str]:
+    """By their names in lower case; what is repeated is joined. `Problem` if they are too many or unreadable."""
+    pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+    if (problem := header_problem(pairs)) is not None:
+        raise problem
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in pairs:
+        values[name].append(value)
+    return {name: ",".join(all_of_it) for name, all_of_it in values.items()}
+
+
+def _address(scope: Scope, headers: Mapping[str, str]) -> str:
+    peer = (scope.get("client") or ("",))[0]
+    return client_address({"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_FOR": headers.get("x-forwarded-for", "")})
+
+
+def _parse(scope: Scope, headers: Mapping[str, str]) -> tuple[UUID, Standing | None, str, int]:
     """Which request, what its address says of it, who asks, and what he has seen."""
     found = ADDRESS.fullmatch(scope["path"])
     if found is None:
@@ -179,8 +206,15 @@ def _parse(scope: Scope) -> tuple[UUID, Standing | None, str, int]:
     if scope["method"] != "GET":
         raise Problem(405, "wrong-method", "This address does not know this method.")
     request_id = UUID(found[1])
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    place = parse_qs(scope["query_string"].decode("latin-1")).get("place", [""])[0]
+    try:
+        query = parse_qs(
+            scope["query_string"][: QUERY_BYTES_MAX + 1].decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX
+        )
+    except ValueError as error:
+        raise Problem(400, "bad-request", f"A query has at most {QUERY_FIELDS_MAX} fields.") from error
+    if len(scope["query_string"]) > QUERY_BYTES_MAX:
+        raise Problem(400, "bad-request", f"A query has at most {QUERY_BYTES_MAX} bytes.")
+    place = query.get("place", [""])[0]
     standing = places.opened(request_id, place)
     if standing is not None and not _is_permission(standing):
         standing = None  # whoever has kept it, or was given it, has to be the user by now
@@ -225,4 +259,5 @@ async def _say(
     await send({"type": "http.response.body", "body": body})
 
 
+raise_limit()
 application = Live()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -23,6 +23,8 @@ from gateway.outcomes import Shown
 log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
+STREAMS_OF_REQUEST_MAX = 4
+STREAMS_OF_ADDRESS_MAX = 32
 
 
 class Watcher:
@@ -52,6 +54,7 @@ class Newsroom:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._of_address: Counter[str] = Counter()
         self._watching: defaultdict[str, set[Watcher]] = defaultdict(set)
         self._count = 0
 
@@ -59,16 +62,25 @@ class Newsroom:
     def is_full(self) -> bool:
         return self._count >= self._most
 
+    def has_room(self, request_id: UUID, address: str) -> bool:
+        """For one more stream of this request, to this address."""
+        is_shared = len(self._watching.get(str(request_id), ())) < STREAMS_OF_REQUEST_MAX
+        return is_shared and self._of_address[address] < STREAMS_OF_ADDRESS_MAX and not self.is_full
+
     @contextlib.contextmanager
-    def watching(self, request_id: UUID) -> Iterator[Watcher]:
+    def watching(self, request_id: UUID, address: str = "") -> Iterator[Watcher]:
         watcher = Watcher(request_id)
         name = str(request_id)
+        self._of_address[address] += 1
         self._watching[name].add(watcher)
         self._count += 1
         try:
             yield watcher
         finally:
             self._count -= 1
+            self._of_address[address] -= 1
+            if not self._of_address[address]:
+                del self._of_address[address]
             self._watching[name].discard(watcher)
             if not self._watching[name]:
                 del self._watching[name]

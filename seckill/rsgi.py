@@ -2,7 +2,6 @@
 what they do needs none."""
 
 import os
-import resource
 import threading
 
 import django
@@ -22,15 +21,11 @@ from gateway.hatch import hire  # noqa: E402
 from gateway.starting import check  # noqa: E402
 from gateway.staying import stays  # noqa: E402
 from seckill import logs  # noqa: E402
+from seckill.descriptors import raise_limit  # noqa: E402
 from seckill.garbage import settle_down  # noqa: E402
 from seckill.serving import Serving  # noqa: E402
 
-FILES = 8192
-"""A connection is one; how many are taken says `--backpressure`."""
-soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-most = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-
+raise_limit()  # how many connections are taken, `--backpressure` says
 logs.of_a_web_server()
 check()
 threading.Thread(target=sales.keep, name="sales", daemon=True).start()

@@ -54,7 +54,7 @@ PROBLEMS: dict[str, Kind] = {
     "queue-unknown": Kind(503, "Nobody knows whether the request is queued. Send it again, with the same key.", True),
     # following
     "no-such-purchase": Kind(404, "There is no such request, or it is somebody else's."),
-    "too-many-streams": Kind(503, "Too many streams are open; poll instead.", True),
+    "too-many-streams": Kind(503, "Too many streams are open, of the request, to the address, or of all.", True),
     # orders and payments
     "no-such-order": Kind(404, "There is no such order, or it is somebody else's."),
     "nothing-to-pay": Kind(409, "The order is paid already, or has ended."),

@@ -259,7 +259,7 @@ def services(layout: Layout) -> list[Service]:
         ),
         Service(
             "live",
-            _granian("asgi", ports.live, "gateway.live:application"),
+            _granian("asgi", ports.live, "gateway.live:application", "--backlog", "2048", "--backpressure", "6000"),
             lambda layout, _: ready.http(f"http://127.0.0.1:{ports.live}/readyz"),
         ),
     ]

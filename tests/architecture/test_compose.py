@@ -8,6 +8,7 @@ import copy
 import os
 import re
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,26 @@ def test_the_broker_may_listen_to_the_other_containers_and_fits_into_its_memory(
 
 
 # ── the way in ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_gateways_believe_the_front_and_nobody_else_about_addresses() -> None:
+    for variables in ({}, {"INSIDE_NET": "10.1.2"}):
+        project = compose(**variables)
+        front = project["services"]["front"]["networks"]["inside"]["ipv4_address"]
+        [pool] = project["networks"]["inside"]["ipam"]["config"]
+        assert ip_address(front) in ip_network(pool["subnet"])
+        assert ip_address(front) not in ip_network(pool["ip_range"]), "no other container can be given it"
+        for name in ("gateway", "live"):
+            assert project["services"][name]["environment"]["SECKILL_TRUSTED_PROXIES"] == front
+
+
+def test_a_stranger_cannot_name_an_address_at_the_port_that_is_published() -> None:
+    text = (ROOT / "deploy/front/haproxy.cfg").read_text()
+    assert 'set-header X-Forwarded-For "%[src]" unless is_named' in text
+    assert re.findall(r"acl is_named (.*)", text) == ["dst_port 8081", "env(TRUST_CLIENT_ADDRESSES) -m str 1"]
+    [published] = SERVICES["front"]["ports"]
+    assert published.endswith(":8080")
+    assert str(SERVICES["front"]["environment"]["TRUST_CLIENT_ADDRESSES"]) == "0"
 
 
 def test_front_leads_to_services_that_are_there() -> None:

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import randrange
 from typing import Any
 
 import pytest
@@ -41,7 +42,10 @@ class Project:
     def __init__(self, name: str, profile: str, **variables: str) -> None:
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._words = ["docker", "compose", "-p", name, "--profile", profile]
-        self._environment = os.environ | variables | {key: str(port) for key, port in self.ports.items()}
+        net = f"10.{randrange(100, 250)}.{randrange(250)}"  # beside a project that runs already
+        self._environment = (
+            os.environ | {"INSIDE_NET": net} | variables | {key: str(port) for key, port in self.ports.items()}
+        )
 
     def say(self, *words: str, timeout: float = 120) -> str:
         done = self.run(*words, timeout=timeout)

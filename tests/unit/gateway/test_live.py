@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from gateway.following import Followed
 from gateway.live import Live
 from gateway.outcomes import Shown
 from gateway.places import Place, Standing
+from gateway.streaming import STREAMS_OF_ADDRESS_MAX, STREAMS_OF_REQUEST_MAX
 from seckill import tokens
 
 REQUEST = UUID("01234567-89ab-8def-8123-456789abcdef")
@@ -31,7 +33,7 @@ class Reader:
     """One connection: what it was sent, and what it does."""
 
     def __init__(self, path: str = BARE, query: str = SIGNED, method: str = "GET", **headers: str) -> None:
-        self.scope = {
+        self.scope: dict[str, Any] = {
             "type": "http", "path": path, "method": method, "query_string": query.encode(),
             "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
         }  # fmt: skip
@@ -122,6 +124,71 @@ def test_a_full_house_says_to_poll(known: dict[UUID, Followed]) -> None:
     refused = asked(Reader(), Live(most_streams=0))
     assert (refused.status, json.loads(refused.text)["type"]) == (503, "/problems/too-many-streams")
     assert (b"retry-after", b"5") in refused.sent[0]["headers"]
+
+
+def test_a_request_has_few_streams_and_an_address_some_and_both_get_room_when_one_ends(
+    known: dict[UUID, Followed], settings: Any
+) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, trusted_proxies="10.0.0.7")
+    requests = [UUID(int=number) for number in range(STREAMS_OF_ADDRESS_MAX + 1)]
+
+    def reader(request: UUID, address: str) -> Reader:
+        known[request] = Followed(request, "ann", row("RESERVED"))
+        made = Reader(f"/api/v1/purchases/{request}/events", f"place={places.sealed(request, STANDING)}")
+        made.scope["client"] = ("10.0.0.7", 5000)
+        made.scope["headers"] = [(b"x-forwarded-for", address.encode())]
+        return made
+
+    async def opened(server: Live, one: Reader) -> int:
+        stream = connect(server, one)
+        async with asyncio.timeout(PATIENCE_S):
+            while not one.sent:
+                one.news.clear()
+                await one.news.wait()
+        if one.status != 200:
+            await stream
+        return one.status
+
+    async def scene() -> None:
+        server = Live()
+        same = [reader(requests[0], f"1.2.3.{number}") for number in range(STREAMS_OF_REQUEST_MAX + 1)]
+        assert [await opened(server, one) for one in same] == [200] * STREAMS_OF_REQUEST_MAX + [503]
+        many = [reader(request, "9.9.9.9") for request in requests[1:]]
+        assert {await opened(server, one) for one in many} == {200}
+        other = requests[1]
+        assert await opened(server, reader(other, "9.9.9.9")) == 503
+        assert await opened(server, reader(other, "9.9.9.8")) == 200
+        many[5].gone.set()
+        async with asyncio.timeout(PATIENCE_S):
+            while not server.newsroom.has_room(other, "9.9.9.9"):
+                await asyncio.sleep(0)
+        assert await opened(server, reader(other, "9.9.9.9")) == 200
+        server._stopping.set()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        ("&".join(f"p{number}=1" for number in range(9)), {}, 400),
+        ("place=" + "a" * 3000, {}, 400),
+        (SIGNED, {"cookie": "a" * 9000}, 431),
+        (SIGNED, {"x": "a" * 17_000}, 431),
+        (SIGNED, {"x": "caf\u00e9"}, 400),
+    ],
+)
+def test_what_is_too_long_or_unreadable_is_refused_before_it_is_parsed(
+    query: str, headers: dict[str, str], status: int, known: dict[UUID, Followed]
+) -> None:
+    known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
+    assert asked(Reader(query=query, **headers)).status == status
+
+
+def test_a_websocket_is_closed_in_its_handshake() -> None:
+    socket = Reader()
+    socket.scope["type"] = "websocket"
+    assert asked(socket).sent == [{"type": "websocket.close"}]
 
 
 def test_each_step_is_told_as_it_is_heard_and_the_last_one_ends_it(known: dict[UUID, Followed]) -> None:
