@@ -16,14 +16,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import seckill.faults.cases  # noqa: F401  # fills the table
-from seckill.faults import chronicle, page
+from seckill.consistency.verdicts import Verdict, overall
+from seckill.faults import chronicle, curve, growth, page
 from seckill.faults.case import CASES, Case, in_order
 from seckill.faults.running import Row, Runner, sharing
+from seckill.faults.soak import Soak
 
 WIDE = 200
 FIRST_PORT = 25_000
 NIGHT = "chaos"  # too long for every run of all; it is run by its name
 DATA = Path("var/faults")
+SOAK = Path("var/soak")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--first-port", type=int, default=FIRST_PORT, metavar="N", help="ports are taken from here on")
     run.add_argument("--write", type=Path, metavar="STEM", help="results and invariants as STEM.md and STEM.json, too")
     run.set_defaults(run=_run)
+    soak = words.add_parser(
+        "soak", help="sale after sale under kills and freezes; exit 0 if the report passes and nothing grows"
+    )
+    soak.add_argument("--minutes", type=float, default=30.0, metavar="N", help="how long (default: 30)")
+    soak.add_argument(
+        "--data", type=Path, default=SOAK, help=f"a new folder for the stack and results (default: {SOAK})"
+    )
+    soak.add_argument("--seed", type=int, default=1, help="of what is left to chance (default: 1)")
+    soak.add_argument("--first-port", type=int, default=FIRST_PORT, metavar="N", help="ports are taken from here on")
+    soak.add_argument("--write", type=Path, metavar="STEM", help="verdicts and curves as STEM.md and STEM.svg, too")
+    soak.set_defaults(run=_soak)
     return parser
 
 
@@ -97,6 +111,43 @@ def _run(chosen: argparse.Namespace) -> int:
     verdict = f"{len(bad)} of {len(done)} did not behave" if bad else f"all {len(done)} behaved as marked"
     console.print(f"{verdict} · {written}", highlight=False, soft_wrap=True)
     return 1 if bad else 0
+
+
+def _soak(chosen: argparse.Namespace) -> int:
+    if chosen.minutes <= 0 or (chosen.data / "stack").exists():
+        why = (
+            "--minutes must be above 0"
+            if chosen.minutes <= 0
+            else f"{chosen.data} holds an earlier soak; name another folder"
+        )
+        print(f"seckill faults: {why}", file=sys.stderr)
+        return 3
+    chosen.data.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    console = _console()
+    soak = Soak(chosen.data, chosen.first_port, chosen.seed, lambda text: _tell(console, f"  {text}"))
+    try:
+        judged = soak.run(chosen.minutes)
+    except KeyboardInterrupt:
+        print("seckill faults: interrupted", file=sys.stderr)
+        return 3
+    finally:
+        soak.end()
+    series = growth.judge(soak.samples)
+    growing, verdict = [each for each in series if each.grows], overall(judged)
+    if chosen.write:
+        words = f"seckill faults soak --minutes {chosen.minutes:g} --seed {chosen.seed} --write {chosen.write}"
+        counts = {
+            "minutes": f"{chosen.minutes:g}", "sales": soak.sales, "killed": soak.killed.total(),
+            "frozen": soak.frozen.total(), "samples": len(soak.samples), "report": verdict.value,
+        }  # fmt: skip
+        curve.write(chosen.write, words, counts, judged, series, soak.samples)
+    for each in growing:
+        _tell(console, f"grows: {each.what}, from {each.middle:,.0f} to {each.last:,.0f} {each.unit}")
+    _tell(console, f"{soak.sales} sales, {soak.killed.total()} killed, {soak.frozen.total()} frozen")
+    _tell(console, f"report: {verdict.value} · {len(series)} curves, {len(growing)} grow · {chosen.data / 'reports'}")
+    return 1 if growing or verdict is not Verdict.PASS else 0
 
 
 def _each(runner: Runner, groups: Sequence[Sequence[Case]], rows: dict[str, Row], console: Console) -> None:

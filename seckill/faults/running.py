@@ -197,23 +197,27 @@ class Runner:
         if not cases[-1].spoils:
             self._tell("report: waiting until nothing happens any more")
             progress.await_rest(world)
-        where = Addresses(
-            world.environment["KAFKA_BOOTSTRAP_SERVERS"],
-            world.environment["SECKILL_DATABASE_URL"],
-            world.environment["SECKILL_GATE_REDIS_URL"],
-            world.folder / "sandbox",
-        )
-        evidence = collect(where, manifest.read(world.evidence), REPORT_S, lambda text: self._tell(f"report: {text}"))
-        judged = judge(evidence)
-        page = self._pages(cases[-1], evidence, judged)
+        name = cases[-1].name
+        evidence, judged = reported(world, self.folder, name, self._tell)
+        page = f"reports/{name}.html"
         return [judged_row(case, row, evidence, judged, page) for case, row in zip(cases, rows, strict=True)]
 
-    def _pages(self, case: Case, evidence: Evidence, judged: list[Judged]) -> str:
-        folder = self.folder / "reports"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{case.name}.json").write_text(json.dumps(show.as_json(evidence, judged), default=str))
-        (folder / f"{case.name}.html").write_text(document.written(evidence, judged), encoding="utf-8")
-        return f"reports/{case.name}.html"
+
+def reported(world: World, folder: Path, name: str, tell: Tell) -> tuple[Evidence, list[Judged]]:
+    """The report on all that has happened on this stack, kept as reports/NAME.html and .json in the folder."""
+    where = Addresses(
+        world.environment["KAFKA_BOOTSTRAP_SERVERS"],
+        world.environment["SECKILL_DATABASE_URL"],
+        world.environment["SECKILL_GATE_REDIS_URL"],
+        world.folder / "sandbox",
+    )
+    evidence = collect(where, manifest.read(world.evidence), REPORT_S, lambda text: tell(f"report: {text}"))
+    judged = judge(evidence)
+    pages = folder / "reports"
+    pages.mkdir(exist_ok=True)
+    (pages / f"{name}.json").write_text(json.dumps(show.as_json(evidence, judged), default=str))
+    (pages / f"{name}.html").write_text(document.written(evidence, judged), encoding="utf-8")
+    return evidence, judged
 
 
 def _blank(case: Case) -> Row:

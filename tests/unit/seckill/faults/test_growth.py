@@ -1,0 +1,77 @@
+"""What counts as growth in a soak, on made-up samples; and that processes are measured at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seckill.consistency.verdicts import Judged
+from seckill.faults import curve, growth
+from seckill.faults.growth import MIB, Process, Sample
+
+MINUTES = range(30)
+
+
+def samples(
+    rss: Callable[[int], float] = lambda at: 80 * MIB,
+    files: Callable[[int], float] = lambda at: 40,
+    outbox: Callable[[int], float] = lambda at: MIB,
+    decided: Callable[[int], float] = lambda at: 1000 * at * 300,
+    redis: Callable[[int], float] = lambda at: 1000 * at * 500,
+) -> list[Sample]:
+    return [
+        Sample(
+            60.0 * at, 1000 * at, {"inventory.1": Process(int(rss(at)), int(files(at)))},
+            {"streams_outbox": int(outbox(at)), "inventory_decided": int(decided(at))}, int(redis(at)), 0,
+        )
+        for at in MINUTES
+    ]  # fmt: skip
+
+
+def growing(found: list[Sample]) -> set[str]:
+    return {each.what for each in growth.judge(found) if each.grows}
+
+
+def test_a_stack_that_keeps_as_much_for_each_purchase_does_not_grow() -> None:
+    assert growing(samples()) == set()
+
+
+def test_what_fills_up_in_the_first_third_is_no_growth() -> None:
+    assert growing(samples(rss=lambda at: min(at, 9) * 20 * MIB)) == set()
+
+
+@pytest.mark.parametrize(
+    ("grown", "what"),
+    [
+        (samples(rss=lambda at: (80 + 3 * at) * MIB), "inventory.1: memory"),
+        (samples(files=lambda at: 40 + 20 * at), "inventory.1: open files"),
+        (samples(outbox=lambda at: at * MIB), "streams_outbox"),
+        (samples(decided=lambda at: 1000 * at * 100 * at), "inventory_decided"),
+        (samples(redis=lambda at: 1000 * at * 100 * at), "Redis"),
+    ],
+)
+def test_each_kind_of_growth_is_found(grown: list[Sample], what: str) -> None:
+    assert growing(grown) == {what}
+
+
+def test_a_process_group_is_measured_and_one_that_has_ended_is_left_out(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True) as child:
+        found = growth.processes({"child": child.pid, "gone": 2**22 + 1})
+        child.kill()
+    assert set(found) == {"child"} and found["child"].rss > MIB // 4 and found["child"].files >= 3
+    (tmp_path / "segment").write_bytes(os.urandom(100_000))
+    assert 100_000 <= growth.folder_bytes(tmp_path) < 200_000
+
+
+def test_the_page_shows_what_grows(tmp_path: Path) -> None:
+    found = samples(files=lambda at: 40 + 20 * at)
+    judged: list[Judged] = []
+    curve.write(tmp_path / "soak", "seckill faults soak", {"sales": 3}, judged, growth.judge(found), found)
+    text = (tmp_path / "soak.md").read_text()
+    assert "| inventory.1: open files | files |" in text and text.count("**grows**") == 1
+    assert (tmp_path / "soak.svg").read_text().startswith("<svg")
