@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mqcore.groups.commands import Phase
 from mqcore.groups.memory import measured, measured_offsets
+from mqcore.groups.settled import next_deadline
 from mqcore.groups.state import GroupState
 
 
@@ -11,6 +14,14 @@ def check(state: GroupState) -> None:
     members = state.members
     assert state.members_bytes == measured(members.values(), state.pending), "the bytes of members are counted right"
     assert state.offsets_bytes == measured_offsets(state.offsets), "the bytes of offsets are counted right"
+    assert state.protocol_counts == Counter(
+        name for member in members.values() for name in {name for name, _ in member.protocols}
+    )
+    moments = [*state.pending.values(), state.join_deadline, state.sync_deadline]
+    exact, expected = next_deadline(members.values(), moments), state.deadline()
+    assert exact is None or (expected is not None and expected <= exact), (
+        "time has to decide something, and is not asked"
+    )
     assert state.committed or not state.offsets
     assert all(name == member.member_id for name, member in members.items())
     assert state.instances == {

@@ -120,7 +120,7 @@ class GroupMachine:
                 resume(draft)
                 draft.answer(ticket, ErrorCode.NONE)
             case Tick():
-                self.state.look_for_deadline_again()
+                self.state.knows_deadline = False  # it may be later than was thought
                 tick(draft)
             case _:
                 assert_never(command)

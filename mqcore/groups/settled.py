@@ -1,13 +1,22 @@
-"""Machine: between a member of the running coordinator and what is kept of it in the journal."""
+"""Machine: one member: when its session may end, and what the journal keeps of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mqcore.groups.facts import Member, Protocols, SettledMember
+from mqcore.identity import Millis
 
 
 def may_expire(member: Member) -> bool:
     """Who waits for others has no chance to show a sign of life, except that a newcomer's wait has an end."""
     return member.new or not member.waits
+
+
+def next_deadline(members: Iterable[Member], others: Iterable[Millis | None]) -> Millis | None:
+    """The earliest moment at which a session ends or one of the others is reached."""
+    sessions = (member.session_deadline for member in members if may_expire(member))
+    return min((moment for moment in (*sessions, *others) if moment is not None), default=None)
 
 
 def restore(settled: SettledMember, protocol: str, known: Member | None) -> Member:

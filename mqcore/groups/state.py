@@ -42,7 +42,7 @@ from mqcore.groups.memory import (
     offset_bytes,
 )
 from mqcore.groups.rules import UNPROVEN_MS_MAX
-from mqcore.groups.settled import may_expire, restore, settle
+from mqcore.groups.settled import may_expire, next_deadline, restore, settle
 from mqcore.groups.transitions import TRANSITIONS
 from mqcore.identity import Millis
 
@@ -68,8 +68,9 @@ class GroupState:
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}
         self.committed = False  # there have been offsets; they may be deleted by now
         self.members_bytes = self.offsets_bytes = 0
+        self.protocol_counts: dict[str, int] = {}  # how many members know each
         self._deadline: Millis | None = None  # no later than the true one
-        self._knows_deadline = False
+        self.knows_deadline = False
 
     def copy(self) -> GroupState:
         """A state of its own, except for the offsets: no rule that tries facts changes them."""
@@ -78,6 +79,7 @@ class GroupState:
         other.members = dict(self.members)
         other.instances = dict(self.instances)
         other.pending = dict(self.pending)
+        other.protocol_counts = dict(self.protocol_counts)
         return other
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────
@@ -108,8 +110,7 @@ class GroupState:
 
     def common_protocols(self) -> set[str]:
         """What all members know."""
-        known = [{name for name, _ in member.protocols} for member in self.members.values()]
-        return set.intersection(*known) if known else set()
+        return {name for name, count in self.protocol_counts.items() if count == len(self.members)}
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
         """Whether a member with these could be in one generation with those that are here."""
@@ -128,29 +129,15 @@ class GroupState:
 
     def subscriptions(self) -> tuple[tuple[str, str | None, bytes], ...]:
         """What the leader needs to assign."""
-        return tuple(
-            (member.member_id, member.instance_id, member.subscription(self.protocol))
-            for member in self.members.values()
-        )
+        members = self.members.values()
+        return tuple((member.member_id, member.instance_id, member.subscription(self.protocol)) for member in members)
 
     def deadline(self) -> Millis | None:
         """When time has to decide something, or earlier: a heartbeat makes a deadline later without a look at it."""
-        if not self._knows_deadline:
-            self._deadline, self._knows_deadline = self._next_deadline(), True
+        if not self.knows_deadline:
+            others = (*self.pending.values(), self.join_deadline, self.sync_deadline)
+            self._deadline, self.knows_deadline = next_deadline(self.members.values(), others), True
         return self._deadline
-
-    def look_for_deadline_again(self) -> None:
-        self._knows_deadline = False
-
-    def _next_deadline(self) -> Millis | None:
-        moments = [*self.pending.values()]
-        moments += [
-            member.session_deadline
-            for member in self.members.values()
-            if member.session_deadline is not None and may_expire(member)
-        ]
-        moments += [moment for moment in (self.join_deadline, self.sync_deadline) if moment is not None]
-        return min(moments, default=None)
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────
 
@@ -164,7 +151,7 @@ class GroupState:
             case OffsetRemoved():
                 self._keep_offset((fact.topic, fact.partition), None)
             case _:
-                self._knows_deadline = False
+                self.knows_deadline &= isinstance(fact, MemberIdIssued | MemberJoined | MemberSynced)
                 self._apply_to_members(fact)
 
     def _keep_offset(self, place: tuple[str, int], committed: CommittedOffset | None) -> None:
@@ -181,6 +168,7 @@ class GroupState:
             case MemberIdIssued():
                 self._withdraw(fact.member_id)
                 self.pending[fact.member_id] = fact.deadline
+                self._lower_deadline(fact.deadline)
                 self.members_bytes += issued_id_bytes(fact.member_id)
             case MemberIdWithdrawn():
                 self._withdraw(fact.member_id)
@@ -241,7 +229,7 @@ class GroupState:
 
     def _replace(self, fact: MemberReplaced) -> None:
         old = self.members.pop(fact.old_member_id)
-        self.members_bytes -= member_bytes(old)
+        self._count(old, -1)
         assert old.instance_id == fact.member.instance_id
         self._put(fact.member)
         if self.leader == fact.old_member_id:
@@ -250,7 +238,7 @@ class GroupState:
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
-        self.members_bytes -= member_bytes(member)
+        self._count(member, -1)
         if member.instance_id is not None:
             del self.instances[member.instance_id]
         if self.leader == member_id:
@@ -270,19 +258,23 @@ class GroupState:
         self.generation, self.protocol_type = fact.generation, fact.protocol_type
         self.protocol, self.leader = fact.protocol, fact.leader
         self.since_wall_ms = fact.at_wall_ms
-        present, self.members, self.instances = self.members, {}, {}
+        present, self.members, self.instances, self.protocol_counts = self.members, {}, {}, {}
         for settled in fact.members:
             self._put(restore(settled, fact.protocol, present.get(settled.member_id)))
 
     def _clear_members(self) -> None:
-        self.members, self.instances = {}, {}
+        self.members, self.instances, self.protocol_counts = {}, {}, {}
         self.protocol = self.leader = None
         self._expect_sync(frozenset(), None)
 
     def _put(self, member: Member) -> None:
         old = self.members.get(member.member_id)
-        self.members_bytes += member_bytes(member) - (0 if old is None else member_bytes(old))
+        if old is not None:
+            self._count(old, -1)
+        self._count(member, 1)
         self.members[member.member_id] = member
+        if may_expire(member):
+            self._lower_deadline(member.session_deadline)
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
 
@@ -290,8 +282,18 @@ class GroupState:
         member = self.members[member_id]
         deadline = Millis(at + member.session_timeout_ms)
         self.members[member_id] = replace(member, session_deadline=deadline)
-        if self._knows_deadline and (self._deadline is None or deadline < self._deadline):
-            self._deadline = deadline
+        self._lower_deadline(deadline)
+
+    def _lower_deadline(self, deadline: Millis | None) -> None:
+        if self.knows_deadline and deadline is not None:
+            self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+
+    def _count(self, member: Member, sign: int) -> None:
+        self.members_bytes += sign * member_bytes(member)
+        for name in {name for name, _ in member.protocols}:
+            count = self.protocol_counts.pop(name, 0) + sign
+            if count:
+                self.protocol_counts[name] = count
 
     def _expect_sync(self, unsynced: frozenset[str], deadline: Millis | None) -> None:
         self.unsynced = unsynced

@@ -10,6 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Self
 from uuid import UUID
@@ -21,6 +22,7 @@ from mqcore.wire.frames import is_flexible
 from mqcore.wire.messages import decode_response, encode_request
 from mqcore.wire.primitives import Writer
 from seckill.stack.broker import BrokerProcess
+from tests.conformance.callbacks import LIBRARIES, STORIES
 from tests.conformance.peer import ApacheKafka
 
 pytestmark = pytest.mark.needs("java", "mvn")
@@ -548,9 +550,9 @@ def old_clients_and_other_kinds(talk: Conversation) -> None:
 
 
 def a_session_ends(talk: Conversation) -> None:
-    member = talk.ask("join", JOIN, 3, **join("sleepers", session_timeout_ms=6_000)).member_id
+    member = talk.ask("join", JOIN, 3, **join("sleepers", session_timeout_ms=1_500)).member_id
     talk.sync("", "sleepers", 1, member, (member, b""))
-    time.sleep(6.8)
+    time.sleep(2.3)
     talk.heartbeat("late", "sleepers", 1, member)
     talk.describe("", "sleepers")
 
@@ -606,7 +608,7 @@ def ready(broker: BrokerProcess) -> int:
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "6000"}
+    settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1500"}
     folder = tmp_path_factory.mktemp("like-kafka")
     with BrokerProcess(folder / "ours", settings) as ours, ApacheKafka(folder / "kafka", settings) as kafka:
         yield ready(ours), ready(kafka)
@@ -624,3 +626,13 @@ def test_groups_answer_as_kafka_does(scenario: Scenario, ports: tuple[int, int])
     assert ours
     for mine, theirs in zip(ours, kafka, strict=True):
         assert mine == theirs
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_consumers_are_told_of_a_rebalance_as_by_kafka(
+    story: Callable[[str, int], list[Any]], ports: tuple[int, int]
+) -> None:
+    with ThreadPoolExecutor(len(LIBRARIES) * len(ports)) as threads:
+        told = {library: [threads.submit(story, library, port) for port in ports] for library in LIBRARIES}
+    for library, (ours, kafka) in told.items():
+        assert ours.result() == kafka.result(), library
