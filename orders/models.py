@@ -11,7 +11,7 @@ class Order(models.Model):
 
     id = models.UUIDField(primary_key=True)
     request_id = models.UUIDField(unique=True)
-    user_id = models.CharField(max_length=200, db_index=True)
+    user_id = models.CharField(max_length=200)
     sale_id = models.BigIntegerField()
     sku = models.CharField(max_length=100)
     quantity = models.IntegerField()
@@ -26,6 +26,7 @@ class Order(models.Model):
         db_table = "orders_order"
         indexes = [
             models.Index(fields=["pay_before"], condition=Q(state="PENDING_PAYMENT"), name="orders_order_due"),
+            models.Index(fields=["user_id", "placed_at", "id"], name="orders_order_page"),
         ]
 
 

@@ -28,7 +28,8 @@ class Moment(NamedTuple):
 @page
 @for_buyers
 def orders(request: HttpRequest, user_id: str) -> HttpResponse:
-    told = {"orders": [_shown(order) for order in asking.all_of(user_id)], "now_ms": _now_ms()}
+    listed = asking.page_of(user_id, request.GET.get("after", ""))
+    told = {"orders": [_shown(order) for order in listed.orders], "next": listed.next, "now_ms": _now_ms()}
     return render(request, "orders/orders.html", told)
 
 

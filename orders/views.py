@@ -22,7 +22,9 @@ from seckill.tokens import user_of
 @require_GET
 @answers_problems
 def orders(request: HttpRequest) -> HttpResponse:
-    return JsonResponse({"orders": [_shown(order) for order in asking.all_of(user_of(request))]})
+    listed = asking.page_of(user_of(request), request.GET.get("after", ""))
+    more = {"next": listed.next} if listed.next else {}
+    return JsonResponse({"orders": [_shown(order) for order in listed.orders]} | more)
 
 
 @require_GET

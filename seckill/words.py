@@ -14,6 +14,7 @@ WORDS: dict[str, tuple[str | Promise, str | Promise]] = {
         _("You have no such purchase."),
         _("Perhaps you have signed in under another name, or it is too long ago."),
     ),
+    "bad-page": (_("There is no such page of orders."), _("Begin with the newest ones.")),
     "no-such-order": (_("You have no such order."), _("Perhaps you have signed in under another name.")),
     "no-such-address": (_("Nothing is here."), _("The address is wrong, or the page is gone.")),
     "not-permitted": (_("You may not do this."), _("Another operator has the permission for it.")),

@@ -47,6 +47,7 @@ def _in(where: str, name: str, schema: dict[str, Any], description: str, **more:
 SALE_ID = _in("path", "sale_id", {"type": "integer", "minimum": 0}, "The sale.", required=True, example=1)
 REQUEST_ID = _in("path", "request_id", {"type": "string", "format": "uuid"}, "From the 202.", required=True)
 ORDER_ID = _in("path", "order_id", {"type": "string", "format": "uuid"}, "From the outcome.", required=True)
+AFTER = _in("query", "after", {"type": "string"}, "`next` of the page before; without it, the newest orders.")
 IF_NONE_MATCH = _in("header", "If-None-Match", {"type": "string"}, "The ETag of the last answer.")
 KEY = _in(
     "header", "Idempotency-Key", {"type": "string", "pattern": "^[!-~]{1,64}$"},
@@ -140,8 +141,8 @@ PATHS: dict[str, Any] = {
     },
     "/api/v1/orders": {
         "get": _operation(
-            "listOrders", "orders", "One's own orders, the newest first.", {"200": _answer("The orders.", "Orders")},
-            (*USER, "database-unavailable"),
+            "listOrders", "orders", "One's own orders, the newest first, a hundred a page.",
+            {"200": _answer("The orders.", "Orders")}, (*USER, "bad-page", "database-unavailable"), parameters=[AFTER],
         )
     },
     "/api/v1/orders/{order_id}": {

@@ -57,6 +57,7 @@ PROBLEMS: dict[str, Kind] = {
     "too-many-streams": Kind(503, "Too many streams are open, of the request, to the address, or of all.", True),
     # orders and payments
     "no-such-order": Kind(404, "There is no such order, or it is somebody else's."),
+    "bad-page": Kind(400, "`after` is not the `next` of a page of orders."),
     "nothing-to-pay": Kind(409, "The order is paid already, or has ended."),
     "not-cancellable": Kind(409, "The order is paid already, or has ended."),
     "provider-unavailable": Kind(503, "The payment provider does not answer.", True),

@@ -138,7 +138,12 @@ SCHEMAS: dict[str, Any] = {
         placed_at_ms=MS,
         pay_before_ms=MS,
     ),
-    "Orders": _object(None, orders={"type": "array", "items": {"$ref": "#/components/schemas/Order"}}),
+    "Orders": _object(
+        None,
+        ("next",),
+        orders={"type": "array", "items": {"$ref": "#/components/schemas/Order"}},
+        next={"type": "string", "description": "`after` of the next page, if there is one."},
+    ),
     "Attempt": _object(
         {"payment_id": PAYMENT_ID, "state": "open"}, payment_id=UUID, state={"type": "string", "const": "open"}
     ),

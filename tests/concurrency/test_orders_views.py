@@ -16,7 +16,7 @@ from django.test import Client
 
 from orders import paying, refunding
 from orders.lifecycle import State
-from orders.models import Callback
+from orders.models import Callback, Order
 from orders.payments import provider, signature
 from seckill import tokens
 from tests.concurrency.orders_cast import Outside, attempt, order, outside_world, paid, state
@@ -53,6 +53,33 @@ def test_an_order_is_seen_paid_and_cancelled_by_its_buyer_only(outside: Outside)
     assert asked("ann", f"/{placed.id}/pay")[0] == 202
     assert asked("ann", f"/{placed.id}/cancel")[1]["state"] == "CANCELLED"
     assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 409
+
+
+def test_orders_are_listed_page_by_page_and_none_twice(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several were placed by one batch, at the same time."""
+    monkeypatch.setattr("orders.asking.PAGE", 3)
+    made = [order("ann") for _ in range(8)]
+    Order.objects.filter(id__in=[each.id for each in made[2:7]]).update(placed_at=made[0].placed_at)
+    seen, after, pages = [], "", 0
+    while True:
+        listed = asked("ann", f"?after={after}" if after else "", "GET")[1]
+        seen += [each["id"] for each in listed["orders"]]
+        pages += 1
+        after = listed.get("next", "")
+        if not after:
+            break
+    assert (pages, len(seen)) == (3, 8)
+    assert set(seen) == {str(each.id) for each in made}
+    assert asked("bob", f"?after={listed_next('ann')}", "GET")[1] == {"orders": []}
+
+
+def listed_next(user: str) -> str:
+    return str(asked(user, "", "GET")[1]["next"])
+
+
+@pytest.mark.parametrize("after", ["x", "1", "-1.x", "9" * 30 + ".x", "1.00000000-0000-0000-0000-00000000000x", "%00"])
+def test_a_page_that_is_none_is_a_bad_request(after: str) -> None:
+    assert asked("ann", f"?after={after}", "GET")[0] == 400
 
 
 def test_what_is_paid_is_not_cancelled(outside: Outside) -> None:
