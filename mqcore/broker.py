@@ -136,8 +136,7 @@ class Broker:
         partitions = sum(len(topic.partitions) for topic in self.observer.image.topics.values())
         allowed = descriptors.connections_allowed(self.config.max_connections, open_files, partitions)
         config = replace(self.config, max_connections=allowed)
-        defaults = TopicDefaults(config.num_partitions, config.default_replication_factor, config.delete_topic_enable)
-        machine = ControllerMachine(defaults, self._settings.check_broker_default)
+        machine = ControllerMachine(TopicDefaults.of(config), self._settings.check_broker_default)
         for fact in self.observer.replayed():
             machine.apply(fact)
         journal = PartitionJournal[MetadataFact](self._metadata, records.encode, self._clock, METADATA_BATCH_BYTES)

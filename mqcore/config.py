@@ -150,6 +150,9 @@ def read(
     names = {listener.name for listener in config.listener_list()}
     if config.inter_broker_listener_name.upper() not in {"", *names}:
         raise BadConfig(f"inter.broker.listener.name={config.inter_broker_listener_name} is not among listeners")
+    batch_bytes = int(topic_defaults.get("message.max.bytes", 0))
+    if batch_bytes > config.socket_request_max_bytes:
+        raise BadConfig(f"message.max.bytes={batch_bytes} is above socket.request.max.bytes")
     if config.metrics_listener:
         host_and_port(config.metrics_listener, "metrics.listener")
     return config

@@ -31,8 +31,8 @@ def _describe(call: Call, topic: str, index: int) -> Response:
         {
             "producer_id": producer_id,
             "producer_epoch": producer.epoch,
-            "last_sequence": producer.batches[-1].last_sequence,
-            "last_timestamp": producer.batches[-1].timestamp,
+            "last_sequence": producer.last.last_sequence,
+            "last_timestamp": producer.last.timestamp,
             "coordinator_epoch": -1,
         }
         for producer_id, producer in partition.producers.remembered()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from mqcore.config import settings
+from mqcore.config import INT_MAX, settings
 from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ControllerAnswer, ResourceEdits
 from mqcore.controller.facts import ConfigChanged, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
@@ -31,21 +31,21 @@ _TEXTS = (SettingType.STRING, SettingType.LIST)
 _READ_AT_START = frozenset(settings())
 
 
-def check_topic(configs: Mapping[str, str | None]) -> Refusal | None:
-    """Why these settings of a topic cannot be; None if they can."""
+def check_topic(configs: Mapping[str, str | None], batch_limit: int = INT_MAX) -> Refusal | None:
+    """Why these settings of a topic cannot be; None if they can. `batch_limit`: what one request can carry."""
     for name, value in configs.items():
         if name not in TOPIC_SETTINGS:
             return Refusal(ErrorCode.INVALID_CONFIG, f"unknown topic setting {name}")
         if value is None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
-        wrong = _too_long(TOPIC_SETTINGS[name], value) or validate(name, value)
+        wrong = _too_long(TOPIC_SETTINGS[name], value) or validate(name, value) or _too_large(name, value, batch_limit)
         if wrong:
             return Refusal(ErrorCode.INVALID_CONFIG, f"{name}={value}: {wrong}")
     return None
 
 
 def alter(
-    image: ClusterImage, check_broker: Check, command: AlterConfigs
+    image: ClusterImage, check_broker: Check, command: AlterConfigs, batch_limit: int = INT_MAX
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
     facts: list[MetadataFact] = []
     answers: list[Refusal | None] = []
@@ -54,7 +54,7 @@ def alter(
         if named[resource.resource_type, resource.resource] > 1:
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request"))
             continue
-        changes = _changes(image, check_broker, resource)
+        changes = _changes(image, check_broker, resource, batch_limit)
         if isinstance(changes, Refusal):
             answers.append(changes)
         else:
@@ -63,7 +63,9 @@ def alter(
     return ([] if command.validate_only else facts), tuple(answers)
 
 
-def _changes(image: ClusterImage, check_broker: Check, resource: ResourceEdits) -> list[MetadataFact] | Refusal:
+def _changes(
+    image: ClusterImage, check_broker: Check, resource: ResourceEdits, batch_limit: int
+) -> list[MetadataFact] | Refusal:
     check = _check_of(image, check_broker, resource)
     if isinstance(check, Refusal):
         return check
@@ -77,7 +79,7 @@ def _changes(image: ClusterImage, check_broker: Check, resource: ResourceEdits) 
         if isinstance(value, Refusal):
             return value
         if value is not None:
-            refusal = _check_value(check, edit.name, value, _row(edit.name, resource_type))
+            refusal = _check_value(check, edit.name, value, _row(edit.name, resource_type), batch_limit)
             if refusal is not None:
                 return refusal
         after[edit.name] = value
@@ -88,9 +90,9 @@ def _changes(image: ClusterImage, check_broker: Check, resource: ResourceEdits) 
     ]
 
 
-def _check_value(check: Check, name: str, value: str, row: TopicSetting | None) -> Refusal | None:
+def _check_value(check: Check, name: str, value: str, row: TopicSetting | None, batch_limit: int) -> Refusal | None:
     try:
-        wrong = _too_long(row, value) or check(name, value)
+        wrong = _too_long(row, value) or check(name, value) or _too_large(name, value, batch_limit)
     except KeyError:
         return Refusal(ErrorCode.INVALID_CONFIG, f"unknown setting {name}")
     return Refusal(ErrorCode.INVALID_CONFIG, wrong) if wrong else None
@@ -100,6 +102,12 @@ def _too_long(row: TopicSetting | None, value: str) -> str | None:
     limit = LONGEST_VALUE if row is None or row.type in _TEXTS else LONGEST_NUMBER
     size = len(value.encode())
     return f"the value has {size} bytes, at most {limit} are allowed" if size > limit else None
+
+
+def _too_large(name: str, value: str, batch_limit: int) -> str | None:
+    if name not in ("max.message.bytes", "message.max.bytes") or int(value) <= batch_limit:
+        return None
+    return f"{name}={value} is above socket.request.max.bytes={batch_limit}, so no request could carry such a batch"
 
 
 def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits) -> Check | Refusal:

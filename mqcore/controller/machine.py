@@ -55,7 +55,7 @@ class ControllerMachine:
             case CreatePartitions():
                 return topics.grow(self.image, command)
             case AlterConfigs():
-                return configs.alter(self.image, self._check_broker_config, command)
+                return configs.alter(self.image, self._check_broker_config, command, self._defaults.batch_limit)
             case ReserveProducerIds(broker):
                 first = self.image.next_producer_id
                 epoch = self.image.brokers[broker].broker_epoch

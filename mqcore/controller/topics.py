@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from mqcore.config import INT_MAX, BrokerConfig
 from mqcore.controller import configs
 from mqcore.controller.commands import (
     ControllerAnswer,
@@ -43,6 +44,16 @@ class TopicDefaults:
     partitions: int
     replication_factor: int
     delete_enabled: bool = True
+    batch_limit: int = INT_MAX
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> TopicDefaults:
+        return cls(
+            config.num_partitions,
+            config.default_replication_factor,
+            config.delete_topic_enable,
+            config.socket_request_max_bytes,
+        )
 
 
 def create(
@@ -151,7 +162,7 @@ def _place(
     other = collisions.get(_collision_name(topic.name))
     if other is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'.' and '_' count as equal: {other} exists")
-    refusal = configs.check_topic(topic.configs)
+    refusal = configs.check_topic(topic.configs, defaults.batch_limit)
     if refusal is not None:
         return refusal
     if topic.assignment:

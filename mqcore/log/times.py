@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from mqcore.log.errors import CorruptLog
 from mqcore.log.segment import Segment
 from mqcore.wire.batches import LOG_APPEND_TIME, BadBatch, BatchHeader
-from mqcore.wire.records import iterate_records
+from mqcore.wire.records import iterate_records, request_limit
 
 _HEADERS_A_STEP: Final = 500
 
@@ -149,7 +149,8 @@ def _first_record(
         offset = max(start, header.base_offset)
         return TimedOffset(header.max_timestamp, offset, header.leader_epoch) if offset < limit else None
     try:
-        for record in iterate_records(segment.file.read(position, header.size), header):
+        batch = segment.file.read(position, header.size)
+        for record in iterate_records(batch, header, limit_bytes=request_limit(header)):
             if record.timestamp >= timestamp and start <= record.offset < limit:
                 return TimedOffset(record.timestamp, record.offset, header.leader_epoch)
     except BadBatch:  # a producer's nonsense under a good CRC: the batch is as near as we can get

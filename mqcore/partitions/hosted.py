@@ -30,7 +30,7 @@ from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.folders import PartitionFolders
 from mqcore.partitions.partition import Partition
-from mqcore.partitions.producers import Producers
+from mqcore.partitions.producers import ProducerBudget, Producers
 from mqcore.partitions.stored_offsets import StoredOffsets
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class HostedPartitions:
         self._dirty_since: dict[TopicPartition, int] = {}
         self._unopened: dict[TopicPartition, Unopened] = {}  # the one tried last comes last
         self.offline: dict[TopicPartition, str] = {}  # why each of these is not open
+        self._producer_budget = ProducerBudget()
         self.disk_is_full = False
 
     def __iter__(self) -> Iterator[Partition]:
@@ -79,7 +80,7 @@ class HostedPartitions:
         self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch, settings: Mapping[str, str]
     ) -> Partition | None:
         """Open or make the log of one partition; None (and an alarm) if that fails, for whatever reason."""
-        producers = Producers()
+        producers = Producers(self._producer_budget)
         directory = str(name)
         failed_before = self._unopened.pop(name, None) is not None
         try:
@@ -97,9 +98,11 @@ class HostedPartitions:
             if opened.config.flush_messages == 1 and opened.flushed_offset < opened.end_offset:
                 opened.sync()  # a crash left it in the page cache: nobody may see it before it is durable
         except (OSError, CorruptLog, LogFailed) as fault:
+            producers.clear()
             self._keep_unopened(name, topic_id, fault)
             return None
         except Exception as fault:
+            producers.clear()
             log.exception("a partition could not be opened", extra={"partition": directory})
             self._keep_unopened(name, topic_id, fault)
             return None
@@ -140,6 +143,7 @@ class HostedPartitions:
             del self._by_id[topic_id, name.partition]
             self._dirty_since.pop(name, None)
             partition.withdraw("the topic was deleted")
+            partition.producers.clear()
             self._flusher.settle(partition)
         elif unopened is not None:
             topic_id = unopened.topic_id

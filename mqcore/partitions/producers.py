@@ -12,22 +12,30 @@ last: Kafka's tools, which keep the last row of each producer, read it alike, an
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
+from weakref import WeakSet
 
 from mqcore.wire.batches import BatchHeader
 from mqcore.wire.checksum import crc32c
 from mqcore.wire.errors import ErrorCode, Refusal
 
 REMEMBERED_BATCHES = 5
-MOST_PRODUCERS = 100_000
+MOST_PRODUCERS = 20_000
+"""Of one partition: the snapshot of that many takes some 20 ms of everybody's time."""
+
+BROKER_PRODUCERS_MAX = 100_000
+"""Of all partitions: 300 bytes each, 450 with five batches."""
+
+_FORGOTTEN_AT_ONCE = 1000
 LAST_SEQUENCE = 0x7FFFFFFF
 
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
 _SNAPSHOT_ROW = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
+_WRITTEN = struct.Struct(">iiqqq")
 
 
 class Written(NamedTuple):
@@ -50,10 +58,39 @@ class Duplicate(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
+    """Its batches are packed, because a broker remembers many producers and asks about few."""
+
     epoch: int
-    batches: deque[Written] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+    packed: bytes = b""
     touched: bool = True
     idle_since_ms: int = 0
+
+    @property
+    def batches(self) -> tuple[Written, ...]:
+        return tuple(map(Written._make, _WRITTEN.iter_unpack(self.packed)))
+
+    @property
+    def last(self) -> Written:
+        return Written._make(_WRITTEN.unpack_from(self.packed, len(self.packed) - _WRITTEN.size))
+
+    def add(self, written: Written) -> None:
+        self.packed = self.packed[-(REMEMBERED_BATCHES - 1) * _WRITTEN.size :] + _WRITTEN.pack(*written)
+
+
+class ProducerBudget:
+    """How many producers all partitions together remember. When there are too many, the partition with the most forgets
+    those that have been silent for longest: a client that makes up producers pushes out its own."""
+
+    def __init__(self, limit: int = BROKER_PRODUCERS_MAX) -> None:
+        self.limit = limit
+        self.count = 0
+        self.partitions: WeakSet[Producers] = WeakSet()
+
+    def add(self) -> None:
+        self.count += 1
+        if self.count > self.limit:
+            largest = max(self.partitions, key=len)
+            largest.forget(min(_FORGOTTEN_AT_ONCE, len(largest) // 2 + 1))
 
 
 def sequence_after(sequence: int, records: int) -> int:
@@ -62,8 +99,10 @@ def sequence_after(sequence: int, records: int) -> int:
 
 
 class Producers:
-    def __init__(self) -> None:
+    def __init__(self, budget: ProducerBudget | None = None) -> None:
         self._producers: dict[int, Producer] = {}  # least recently written first
+        self._budget = budget or ProducerBudget()
+        self._budget.partitions.add(self)
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -85,30 +124,46 @@ class Producers:
             if header.base_sequence == 0:
                 return None
             return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch begins at sequence 0")
+        expected = sequence_after(producer.last.last_sequence, 1)
+        if header.base_sequence == expected:
+            return None
         last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
         for written in producer.batches:
             if written.base_sequence == header.base_sequence and written.last_sequence == last_sequence:
                 return Duplicate(written.base_offset, written.last_offset, written.timestamp)
-        expected = sequence_after(producer.batches[-1].last_sequence, 1)
-        if header.base_sequence != expected:
-            message = f"sequence {header.base_sequence}, expected {expected}"
-            return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
-        return None
+        message = f"sequence {header.base_sequence}, expected {expected}"
+        return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
     def observe(self, header: BatchHeader) -> None:
         if header.producer_id < 0 or header.is_control:
             return
-        producer = self._producers.pop(header.producer_id, None)
-        if producer is None or producer.epoch != header.producer_epoch:
-            producer = Producer(header.producer_epoch)
         last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
-        producer.batches.append(
-            Written(header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp)
+        written = Written(
+            header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
         )
+        self._add(header.producer_id, header.producer_epoch, written)
+
+    def _add(self, producer_id: int, epoch: int, written: Written) -> None:
+        producer = self._producers.pop(producer_id, None)
+        is_new = producer is None
+        if producer is None or producer.epoch != epoch:
+            producer = Producer(epoch)
+        producer.add(written)
         producer.touched = True
-        self._producers[header.producer_id] = producer
-        if len(self._producers) > MOST_PRODUCERS:
-            del self._producers[next(iter(self._producers))]
+        self._producers[producer_id] = producer
+        if is_new:
+            if len(self._producers) > MOST_PRODUCERS:
+                self.forget(1)
+            self._budget.add()
+
+    def forget(self, count: int) -> None:
+        """Forget producers, those first that have been silent for longest."""
+        for producer_id in list(islice(self._producers, count)):
+            self._remove(producer_id)
+
+    def _remove(self, producer_id: int) -> None:
+        del self._producers[producer_id]
+        self._budget.count -= 1
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that wrote nothing for so long, by the monotonic clock (a restart begins anew)."""
@@ -119,7 +174,7 @@ class Producers:
             elif now_ms - producer.idle_since_ms >= expiration_ms:
                 gone.append(producer_id)
         for producer_id in gone:
-            del self._producers[producer_id]
+            self._remove(producer_id)
 
     def active(self, now_ms: int, expiration_ms: int) -> frozenset[int]:
         """The producers whose last batch compaction keeps, by the wall clock.
@@ -129,10 +184,11 @@ class Producers:
         return frozenset(
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.batches[-1].timestamp < 0 or now_ms - producer.batches[-1].timestamp < expiration_ms
+            if (timestamp := producer.last.timestamp) < 0 or now_ms - timestamp < expiration_ms
         )
 
     def clear(self) -> None:
+        self._budget.count -= len(self._producers)
         self._producers.clear()
 
     def snapshot(self) -> bytes:
@@ -160,9 +216,6 @@ class Producers:
         self.clear()
         for row in _SNAPSHOT_ROW.iter_unpack(rows):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp, _, _ = row
-            producer = self._producers.get(producer_id)
-            if producer is None or producer.epoch != epoch:
-                producer = self._producers[producer_id] = Producer(epoch)
             first = (last_sequence - delta) & LAST_SEQUENCE
-            producer.batches.append(Written(first, last_sequence, last_offset - delta, last_offset, timestamp))
+            self._add(producer_id, epoch, Written(first, last_sequence, last_offset - delta, last_offset, timestamp))
         return True

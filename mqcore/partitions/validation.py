@@ -18,7 +18,7 @@ from mqcore.wire.batches import (
     read_header,
 )
 from mqcore.wire.errors import ErrorCode, Refusal
-from mqcore.wire.records import iterate_records
+from mqcore.wire.records import iterate_records, request_limit
 
 LAST_CODEC = 4  # zstd
 MOST_EXPANSION = 10  # decompressed, times max.message.bytes
@@ -91,7 +91,8 @@ def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
         message = f"{header.records_count} records in one batch of a compacted topic, at most {MOST_RECORDS_READ}"
         return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
     try:
-        records = iterate_records(batch, header, limit_bytes=MOST_EXPANSION * config.max_message_bytes)
+        limit = min(MOST_EXPANSION * config.max_message_bytes, request_limit(header))
+        records = iterate_records(batch, header, limit_bytes=limit)
         producer_sets_time = config.message_timestamp_type == "CreateTime"
         for record in records:
             if record.key is None:

@@ -13,14 +13,14 @@ MOST_REQUESTS = 32
 
 
 async def serve(metrics: Metrics, bound: socket.socket) -> asyncio.AbstractServer:
-    open_requests = 0
+    waiting: dict[asyncio.WriteTransport, None] = {}  # connections, oldest first
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_requests
-        if open_requests >= MOST_REQUESTS:
-            writer.transport.abort()
-            return
-        open_requests += 1
+        if len(waiting) >= MOST_REQUESTS:  # connections that ask for nothing must not keep out a check of health
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            oldest.abort()
+        waiting[writer.transport] = None
         try:
             async with asyncio.timeout(PATIENCE_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -29,7 +29,7 @@ async def serve(metrics: Metrics, bound: socket.socket) -> asyncio.AbstractServe
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             pass
         finally:
-            open_requests -= 1
+            waiting.pop(writer.transport, None)
             writer.close()
 
     return await asyncio.start_server(answer, sock=bound, limit=MOST_HEAD_BYTES)

@@ -2,7 +2,9 @@
 
 The broker stores batches as they came; only what must look at records (compaction, lookups by time, internal topics,
 tools) comes here. A megabyte can claim to be a gigabyte, so nothing is expanded past `limit_bytes`: gzip stops
-by itself, raw snappy tells its size first, and LZ4 and Zstandard are expanded into a buffer that is no larger.
+by itself, raw snappy tells its size first, and LZ4 and Zstandard are expanded into a buffer that is no larger. Time is
+bounded, too: gzip members and snappy blocks are counted, and gzip is read in pieces, because zlib copies all that it
+has not read whenever a member ends.
 
 What we write is what Java clients read: snappy in the framing of xerial's library, LZ4 frames with independent blocks.
 """
@@ -39,6 +41,11 @@ _LZ4_LENGTH = struct.Struct("<I")
 
 _FIRST_GUESS: Final = 64 * 1024
 
+GZIP_MEMBERS_MAX: Final = 1000
+SNAPPY_BLOCKS_MAX: Final = 10_000
+_GZIP_PIECE: Final = 16 * 1024
+_GZIP_EXPANDED: Final = 256 * 1024
+
 
 def compress(codec: int, data: Buffer) -> bytes:
     if codec not in _COMPRESS:
@@ -46,7 +53,7 @@ def compress(codec: int, data: Buffer) -> bytes:
     return _COMPRESS[codec](data)
 
 
-def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
     """At most `limit_bytes`; `BadBatch` if there is more, or if the data are damaged."""
     if codec not in _DECOMPRESS:
         raise BadBatch(f"no compression codec {codec}")
@@ -67,24 +74,35 @@ def _compress_gzip(data: Buffer) -> bytes:
     return zlib.compress(data, wbits=31)
 
 
-def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytes:
+def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytearray:
     """All members of the stream, as one."""
-    parts, left = [], limit_bytes
-    rest: Buffer = data
-    while len(rest):
-        member = zlib.decompressobj(wbits=31)
-        try:
-            part = member.decompress(rest, left + 1)  # one more than allowed tells "all" from "cut"
-        except zlib.error as error:
-            raise BadBatch(f"gzip: {error}") from error
-        left -= len(part)
-        if left < 0:
-            raise _too_large(GZIP, limit_bytes)
-        if not member.eof:
+    out, view, position, members = bytearray(), memoryview(data), 0, 0
+    while position < len(view):
+        members += 1
+        if members > GZIP_MEMBERS_MAX:
+            raise BadBatch(f"gzip: more than {GZIP_MEMBERS_MAX} members in one batch")
+        position = _expand_member(view, position, out, limit_bytes)
+    return out
+
+
+def _expand_member(view: memoryview, position: int, out: bytearray, limit_bytes: int) -> int:
+    """Expand the member that begins at `position`, to the end of `out`; where the next one begins."""
+    member = zlib.decompressobj(wbits=31)
+    while not member.eof:
+        if position >= len(view):
             raise BadBatch("gzip: data end within the stream")
-        parts.append(part)
-        rest = member.unused_data
-    return b"".join(parts)
+        piece: Buffer = view[position : position + _GZIP_PIECE]
+        position += len(piece)
+        while len(piece) and not member.eof:
+            try:
+                room = limit_bytes - len(out) + 1  # one more than allowed: is there more?
+                out += member.decompress(piece, min(room, _GZIP_EXPANDED))
+            except zlib.error as error:
+                raise BadBatch(f"gzip: {error}") from error
+            if len(out) > limit_bytes:
+                raise _too_large(GZIP, limit_bytes)
+            piece = member.unconsumed_tail
+    return position - len(member.unused_data)
 
 
 def _compress_snappy(data: Buffer) -> bytes:
@@ -97,13 +115,16 @@ def _compress_snappy(data: Buffer) -> bytes:
     return bytes(out)
 
 
-def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytes:
+def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytearray:
     """Either xerial's framing (Java, kafka-python) or one raw block (librdkafka)."""
     view = memoryview(data)
     if bytes(view[:8]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, limit_bytes)
-    parts, left, position = [], limit_bytes, len(_XERIAL_HEADER)
+    out, position, blocks = bytearray(), len(_XERIAL_HEADER), 0
     while position < len(view):
+        blocks += 1
+        if blocks > SNAPPY_BLOCKS_MAX:
+            raise BadBatch(f"snappy: more than {SNAPPY_BLOCKS_MAX} blocks in one batch")
         try:
             length = _BLOCK_LENGTH.unpack_from(view, position)[0]
         except struct.error:
@@ -111,17 +132,18 @@ def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytes:
         start, position = position + 4, position + 4 + length
         if length <= 0 or position > len(view):
             raise BadBatch(f"snappy: block of {length} bytes")
-        part = _decompress_snappy_block(view[start:position], left)
-        left -= len(part)
-        parts.append(part)
-    return b"".join(parts)
+        out += _decompress_snappy_block(view[start:position], limit_bytes - len(out))
+    return out
 
 
-def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytes:
+def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytearray:
     try:
-        if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > limit_bytes:
             raise _too_large(SNAPPY, limit_bytes)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        out = bytearray(size)
+        cramjam.snappy.decompress_raw_into(block, out)
+        return out
     except cramjam.DecompressionError as error:
         raise BadBatch(str(error)) from error
 
@@ -147,19 +169,23 @@ def _compress_zstd(data: Buffer) -> bytes:
     return bytes(cramjam.zstd.compress(data))
 
 
-def _expander(codec: int, expand_into: Callable[[Any, Any], int]) -> Callable[[Buffer, int], bytes]:
+def _expander(codec: int, expand_into: Callable[[Any, Any], int]) -> Callable[[Buffer, int], bytearray]:
     """For libraries that only fill a buffer: guess small, and try again larger, but never above the limit."""
 
-    def expand(data: Buffer, limit_bytes: int) -> bytes:
+    def expand(data: Buffer, limit_bytes: int) -> bytearray:
         room = min(max(4 * len(data), _FIRST_GUESS), limit_bytes)
         while True:
             buffer = bytearray(room)
             try:
-                return bytes(memoryview(buffer)[: expand_into(data, buffer)])
+                filled = expand_into(data, buffer)
             except cramjam.DecompressionError as error:
                 if room == limit_bytes:
                     raise BadBatch(f"{NAMES[codec]}: {error}, with room for {limit_bytes} bytes") from error
-            room = min(8 * room, limit_bytes)
+                del buffer  # before a larger one is made
+                room = min(8 * room, limit_bytes)
+            else:
+                del buffer[filled:]
+                return buffer
 
     return expand
 
@@ -171,7 +197,7 @@ _COMPRESS: Final[dict[int, Callable[[Buffer], bytes]]] = {
     LZ4: _compress_lz4,
     ZSTD: _compress_zstd,
 }
-_DECOMPRESS: Final[dict[int, Callable[[Buffer, int], bytes]]] = {
+_DECOMPRESS: Final[dict[int, Callable[[Buffer, int], Buffer]]] = {
     NONE: _store,
     GZIP: _decompress_gzip,
     SNAPPY: _decompress_snappy,

@@ -19,6 +19,9 @@ from mqcore.wire.batches import Buffer
 API_VERSIONS: Final = 18
 MAX_TAGS: Final = 64
 
+STRING_BYTES_MAX: Final = 0x7FFF
+"""As in Kafka: older versions of a message have no room for more, and compact strings must not be longer than those."""
+
 NEVER: Final = 1 << 15  # no version is flexible
 
 # Api key → first flexible version of the request (and of its response).

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from mqcore.identity import NO_TOPIC_ID
 from mqcore.wire.batches import Buffer
-from mqcore.wire.frames import MAX_TAGS, BadFrame, read_uvarint
+from mqcore.wire.frames import MAX_TAGS, STRING_BYTES_MAX, BadFrame, read_uvarint
 from mqcore.wire.primitives import MAX_ELEMENTS
 
 HOT_FAULTS: Final = (IndexError, struct.error, UnicodeDecodeError)
@@ -81,6 +81,8 @@ def read_string(data: memoryview, position: int, flexible: bool) -> tuple[str | 
         if length == -1:
             return None, position
         raise BadFrame(f"string of length {length}")
+    if length > STRING_BYTES_MAX:
+        raise BadFrame(f"string of {length} bytes, at most {STRING_BYTES_MAX} are read")
     end = position + length
     if end > len(data):
         raise BadFrame("string runs over the end")

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from mqcore.wire.batches import Buffer
-from mqcore.wire.frames import BadFrame, read_uvarint, skip_tags
+from mqcore.wire.frames import STRING_BYTES_MAX, BadFrame, read_uvarint, skip_tags
 
 MAX_ELEMENTS: Final = 100_000
 
@@ -146,6 +146,8 @@ class Reader:
         return None if length == -1 else self._text(length)
 
     def _text(self, length: int) -> str:
+        if length > STRING_BYTES_MAX:
+            raise BadFrame(f"string of {length} bytes, at most {STRING_BYTES_MAX} are read")
         try:
             return str(self.take(length), "utf-8")
         except UnicodeDecodeError:

@@ -29,6 +29,9 @@ from mqcore.wire.checksum import crc32c
 from mqcore.wire.compression import compress, decompress
 
 LIMIT_BYTES: Final = 64 * 1024 * 1024
+DECOMPRESSED_BYTES_MAX: Final = 8 * 1024 * 1024
+"""What a batch may expand to where a client's request makes us look inside, unless it is larger itself."""
+
 LEAST_RECORD_BYTES: Final = 7
 
 NO_TIMESTAMP: Final = -1
@@ -52,6 +55,11 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+def request_limit(header: BatchHeader) -> int:
+    """`limit_bytes` for looking inside a batch while a client waits."""
+    return max(header.size, DECOMPRESSED_BYTES_MAX)
+
+
 def read_records(batch: Buffer, header: BatchHeader | None = None, *, limit_bytes: int = LIMIT_BYTES) -> list[Record]:
     """All records of the batch that `batch` starts with; `BadBatch` if it is malformed or expands past the limit."""
     return list(iterate_records(batch, header, limit_bytes=limit_bytes))
@@ -73,7 +81,7 @@ def iterate_records(
     return _parse(records, header)
 
 
-def _parse(data: bytes, header: BatchHeader) -> Iterator[Record]:
+def _parse(data: Buffer, header: BatchHeader) -> Iterator[Record]:
     base_offset, base_timestamp, last_delta = header.base_offset, header.base_timestamp, header.last_offset_delta
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     position, limit = 0, len(data)
@@ -110,7 +118,7 @@ def _wrapped(timestamp: int) -> int:
     return (timestamp - TIMESTAMP_MIN) % 2**64 + TIMESTAMP_MIN
 
 
-def _headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _headers(data: Buffer, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     if not 0 <= count <= (end - position) // 2:
         raise BadBatch(f"{count} headers in {end - position} bytes")
     headers = []
@@ -126,7 +134,7 @@ def _headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tu
     return tuple(headers), position
 
 
-def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _bytes(data: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
     length, position = _varint(data, position)
     if length < 0:
         if length == -1:
@@ -135,10 +143,10 @@ def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     stop = position + length
     if stop > end:
         raise BadBatch(f"{length} bytes run over the end of the record")
-    return data[position:stop], stop
+    return bytes(data[position:stop]), stop
 
 
-def _varint(data: bytes, position: int, most_shift: int = 28) -> tuple[int, int]:
+def _varint(data: Buffer, position: int, most_shift: int = 28) -> tuple[int, int]:
     """(value, next position) of a zigzag varint: 5 bytes at most, or 10 for a varlong (`most_shift` 63)."""
     byte = data[position]
     position += 1

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from mqcore.config import settings
+from mqcore.config import BadConfig, read, settings
 from mqcore.controller.facts import ResourceType
 from mqcore.controller.settings import BROKER_SYNONYMS, ConfigSource
 from mqcore.log.config import TOPIC_SETTINGS, SettingType
+from mqcore.settings import check_default
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.apis.stack import Stack
 
@@ -218,3 +219,22 @@ def test_version_0_lists_client_metrics_and_there_are_none(stack: Stack) -> None
 
 def test_an_unknown_type_cannot_be_listed(stack: Stack) -> None:
     assert stack.ask(LIST, 1, resource_types=[99]).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("size", ["104857601", "2147483647"])
+def test_a_batch_may_not_be_larger_than_a_request(stack: Stack, size: str) -> None:
+    stack.create("orders")
+    changed = edit(stack, TOPIC, "orders", ("max.message.bytes", SET, size))
+    assert changed.error_code == ErrorCode.INVALID_CONFIG and "socket.request.max.bytes" in changed.error_message
+    changed = edit(stack, BROKER, "", ("message.max.bytes", SET, size))
+    assert changed.error_code == ErrorCode.INVALID_CONFIG and "socket.request.max.bytes" in changed.error_message
+    wanted = {"name": "bomb", "num_partitions": 1, "replication_factor": 1}
+    configs = [{"name": "max.message.bytes", "value": size}]
+    (made,) = stack.ask(19, 7, topics=[{**wanted, "configs": configs}], timeout_ms=1000).topics
+    assert made.error_code == ErrorCode.INVALID_CONFIG
+    assert edit(stack, TOPIC, "orders", ("max.message.bytes", SET, "104857600")).error_code == ErrorCode.NONE
+
+
+def test_a_default_of_all_topics_in_the_file_is_no_larger_than_a_request() -> None:
+    with pytest.raises(BadConfig, match=r"message\.max\.bytes"):
+        read("", ["message.max.bytes=2000", "socket.request.max.bytes=1024"], check_default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqcore.partitions import producers as module
-from mqcore.partitions.producers import Duplicate, Producers, sequence_after
+from mqcore.partitions.producers import REMEMBERED_BATCHES, Duplicate, ProducerBudget, Producers, sequence_after
 from mqcore.wire.errors import ErrorCode, Refusal
 from tests.unit.mqcore.partitions.stage import header
 
@@ -182,3 +183,44 @@ def test_the_longest_silent_producer_goes_when_there_are_too_many(monkeypatch: p
         known = dict(producers.remembered()).get(producer)
         producers.observe(header(producer, 0, 0 if known is None else 1))
     assert [producer for producer, _ in producers.remembered()] == [3, 1, 4]
+
+
+def test_a_made_up_producer_pushes_out_those_of_its_own_partition_not_of_others() -> None:
+    budget = ProducerBudget(limit=100)
+    orders, flooded = Producers(budget), Producers(budget)
+    for producer in range(10):
+        orders.observe(header(producer, 0, 0))
+    for producer in range(1000):
+        flooded.observe(header(producer, 0, 0))
+        assert budget.count == len(orders) + len(flooded) <= 100
+    assert len(orders) == 10
+    late = Producers(budget)
+    late.observe(header(7, 0, 0))
+    late.observe(header(8, 0, 0))
+    assert len(late) == 2 and budget.count <= 100
+
+
+def test_a_partition_that_goes_gives_its_producers_back_to_the_budget() -> None:
+    budget = ProducerBudget(limit=100)
+    first, second = Producers(budget), Producers(budget)
+    for producer in range(10):
+        first.observe(header(producer, 0, 0))
+    assert second.restore(first.snapshot()) and budget.count == 20
+    assert second.restore(first.snapshot()) and budget.count == 20
+    first.expire(0, 0)
+    first.expire(1, 0)
+    second.clear()
+    assert budget.count == 0
+
+
+def test_a_producer_takes_little_memory() -> None:
+    producers, count = Producers(), 2000
+    tracemalloc.start()
+    try:
+        for sequence in range(REMEMBERED_BATCHES):
+            for producer in range(count):
+                producers.observe(header(10**9 + producer, 0, sequence, offset=10**12 + producer))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken / count < 500, "bytes a producer"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import struct
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -146,3 +148,22 @@ def test_a_decompression_bomb_is_refused_on_a_compacted_topic_and_never_opened_e
     monkeypatch.setattr(validation, "iterate_records", _never)
     large = LogConfig.from_settings({"max.message.bytes": "100000000"})
     assert isinstance(examine(bomb, large, NOW_MS), BatchHeader)
+
+
+def test_a_small_batch_expands_to_eight_mebibytes_at_most_whatever_the_topic_allows() -> None:
+    config = LogConfig.from_settings({"cleanup.policy": "compact", "max.message.bytes": "104857600"})
+    fits, bomb = batch(bytes(7 << 20), codec=4), batch(bytes(200 << 20), codec=4)
+    assert len(bomb) < 40_000 and isinstance(examine(fits, config, NOW_MS), BatchHeader)
+    tracemalloc.start()
+    try:
+        assert refused(examine(bomb, config, NOW_MS)) == "CORRUPT_MESSAGE"
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_batch_that_is_large_itself_is_taken_as_large_as_it_is() -> None:
+    config = LogConfig.from_settings({"cleanup.policy": "compact", "max.message.bytes": "104857600"})
+    noise = random.Random(1).randbytes(9 << 20)
+    for codec in (0, 4):
+        assert isinstance(examine(batch(noise, codec=codec), config, NOW_MS), BatchHeader)

@@ -58,6 +58,22 @@ def test_who_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(b"GET /metr") == b""
 
 
-def test_more_than_so_many_at_a_time_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_page, "MOST_REQUESTS", 0)
-    assert ask(b"GET /metrics HTTP/1.1\r\n\r\n") == b""
+def test_connections_that_ask_for_nothing_keep_nobody_out() -> None:
+    async def main() -> tuple[list[bytes], list[bool]]:
+        bound = socket.socket()
+        bound.bind(("127.0.0.1", 0))
+        async with await metrics_page.serve(Metrics(), bound):
+            silent = [await asyncio.open_connection(*bound.getsockname()) for _ in range(metrics_page.MOST_REQUESTS)]
+            pages = []
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection(*bound.getsockname())
+                writer.write(b"GET /livez HTTP/1.1\r\n\r\n")
+                pages.append(await asyncio.wait_for(reader.read(), 10))
+                writer.close()
+            for _, writer in silent:
+                writer.close()
+            return pages, [reader.at_eof() or reader.exception() is not None for reader, _ in silent]
+
+    pages, gone = asyncio.run(main())
+    assert all(page.startswith(b"HTTP/1.1 200 ") for page in pages)
+    assert gone == [True] + [False] * (metrics_page.MOST_REQUESTS - 1), "the oldest goes, and no more than are needed"

@@ -19,7 +19,18 @@ from hypothesis import strategies as st
 from kafka import codec as kafka_codec
 
 from mqcore.wire.batches import BadBatch
-from mqcore.wire.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
+from mqcore.wire.compression import (
+    GZIP,
+    GZIP_MEMBERS_MAX,
+    LZ4,
+    NAMES,
+    NONE,
+    SNAPPY,
+    SNAPPY_BLOCKS_MAX,
+    ZSTD,
+    compress,
+    decompress,
+)
 
 MEBIBYTE = 1 << 20
 COMPRESSING = [GZIP, SNAPPY, LZ4, ZSTD]
@@ -154,6 +165,26 @@ def test_whatever_comes_it_is_expanded_or_is_a_bad_batch(codec: int) -> None:
                 pass
 
     check()
+
+
+def test_parts_of_a_stream_are_counted_because_each_takes_time() -> None:
+    member = gzip.compress(b"", mtime=0)
+    assert decompress(GZIP, member * GZIP_MEMBERS_MAX, 1) == b""
+    with pytest.raises(BadBatch, match="members"):
+        decompress(GZIP, member * (GZIP_MEMBERS_MAX + 1), 1)
+    header, block = b"\x82SNAPPY\x00" + bytes((0, 0, 0, 1)) * 2, bytes((0, 0, 0, 1, 0))
+    assert decompress(SNAPPY, header + block * SNAPPY_BLOCKS_MAX, 1) == b""
+    with pytest.raises(BadBatch, match="blocks"):
+        decompress(SNAPPY, header + block * (SNAPPY_BLOCKS_MAX + 1), 1)
+
+
+def test_gzip_members_may_end_anywhere_in_the_pieces_that_are_read() -> None:
+    noise = random.Random(1).randbytes(40_000)
+    members = [gzip.compress(noise[:size]) for size in (0, 1, 16_300, 16_350, 16_384, 40_000, 3)]
+    expected = b"".join(map(gzip.decompress, members))
+    assert decompress(GZIP, b"".join(members), len(expected)) == expected
+    with pytest.raises(BadBatch, match="more than"):
+        decompress(GZIP, b"".join(members), len(expected) - 1)
 
 
 def test_nothing_is_stored_that_is_larger_than_the_limit() -> None:

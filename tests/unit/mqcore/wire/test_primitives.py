@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqcore.wire.frames import BadFrame
+from mqcore.wire.hot import read_string
 from mqcore.wire.primitives import MAX_ELEMENTS, Reader, Writer
 
 INTEGERS = {"int8": (-(2**7), 2**7 - 1), "int16": (-(2**15), 2**15 - 1), "uint16": (0, 2**16 - 1)}
@@ -164,3 +165,16 @@ def test_tagged_fields_nobody_reads_are_skipped() -> None:
     reader.skip_tags()
     assert reader.int8() == ord("!")
     assert written("no_tags") == b"\x00"
+
+
+@pytest.mark.parametrize("method", ["compact_string", "compact_nullable_string"])
+def test_a_compact_string_is_no_longer_than_one_of_the_older_kind(method: str) -> None:
+    longest = Writer()
+    longest.compact_string("x" * 0x7FFF)
+    assert getattr(Reader(longest.finish()), method)() == "x" * 0x7FFF
+    longer = Writer()
+    longer.compact_string("x" * 0x8000)
+    with pytest.raises(BadFrame, match="32768 bytes"):
+        getattr(Reader(longer.finish()), method)()
+    with pytest.raises(BadFrame, match="32768 bytes"):
+        read_string(memoryview(longer.finish()), 0, True)
