@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mqcore.apis.call import LATER, Call, Later, Response
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand, TopicGone, TopicMade
-from mqcore.coordination.journal import FactsTooLarge, JournalFault
+from mqcore.coordination.journal import CommandFailed, FactsTooLarge, JournalFault
 from mqcore.wire.errors import ErrorCode, Refusal
 
 Entry = TopicMade | TopicGone | Refusal | None
@@ -26,6 +26,9 @@ def ask(call: Call, command: ControllerCommand, entries: int, respond: Callable[
         if isinstance(answer, FactsTooLarge):
             reason = f"{answer}: name fewer topics or settings in one request"
             answer = (Refusal(ErrorCode.POLICY_VIOLATION, reason),) * entries
+        elif isinstance(answer, CommandFailed):
+            reason = "the command failed unexpectedly; the broker's log has the details"
+            answer = (Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, reason),) * entries
         elif isinstance(answer, JournalFault):
             answer = (Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(answer)),) * entries
         assert isinstance(answer, tuple) and len(answer) == entries

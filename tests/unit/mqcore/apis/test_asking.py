@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mqcore.controller.machine import ControllerMachine
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.apis.stack import Stack
 
@@ -16,4 +19,18 @@ def test_a_metadata_log_that_is_gone_refuses_every_entry_and_changes_nothing(sta
     resources = [{"resource_type": 2, "resource_name": "orders", "configs": [{"name": "flush.ms", "value": "5"}]}]
     (kept,) = stack.ask(33, 2, resources=resources).responses
     assert kept.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert set(stack.services.image.topics) == {"orders"}
+
+
+def test_a_command_that_fails_unexpectedly_is_answered_and_the_next_one_is_decided(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [{"name": "orders", "num_partitions": 1, "replication_factor": 1}]
+    with monkeypatch.context() as patch:
+        patch.setattr(ControllerMachine, "decide", lambda *arguments: 1 // 0)
+        for _ in range(2):
+            (made,) = stack.ask(19, 7, topics=topics).topics
+            assert made.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert "the broker's log" in made.error_message
+    stack.create("orders")
     assert set(stack.services.image.topics) == {"orders"}
