@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mqcore import config
+from mqcore.apis.api_versions import RELEASE
 from mqcore.apis.table import TABLE
+from mqcore.controller.kept_settings import BROKER_KEPT
 from mqcore.log.config import TOPIC_SETTINGS
 from seckill.streams.partitioners import HashSlots, Random, Ring, RoundRobin, SlotTable, Sticky, Way, by_murmur2
 
@@ -28,7 +30,9 @@ def api_versions() -> str:
         rows.append((str(key), api.name, f"{api.first_version}–{api.last_version}", note))
     return _page(
         "Requests and their versions",
-        "What ApiVersions advertises, from the `API` line of each module in `mqcore/apis`.",
+        "What ApiVersions advertises, from the `API` line of each module in `mqcore/apis`. The versions are those of "
+        f"Kafka {'.'.join(map(str, RELEASE))}, which is the release that clients infer; requests that it has and that "
+        "are missing here are not served.",
         _table(("key", "request", "versions", ""), rows),
     )
 
@@ -48,6 +52,10 @@ def settings() -> str:
         "## Of the broker\n\n" + _table(("name", "default", "meaning"), broker),
         "## Of a topic\n\nSet for a topic, or for all topics under the broker's name.\n\n"
         + _table(("name", "the broker's name", "default", "meaning"), topic),
+        "## Without effect\n\nKafka can change these while a broker runs. AlterConfigs and IncrementalAlterConfigs "
+        "take them for a broker, DescribeConfigs shows them, and nothing else happens. For those that are also in the "
+        "first table, the value in the broker's file counts.\n\n"
+        + _table(("name", "default"), [(f"`{name}`", _value(row.default)) for name, row in BROKER_KEPT.items()]),
     )
 
 

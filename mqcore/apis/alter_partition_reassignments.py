@@ -7,7 +7,7 @@ from typing import Any
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
 
-API = Api(45, "AlterPartitionReassignments", 0, 0)
+API = Api(45, "AlterPartitionReassignments", 0, 1)
 
 _MESSAGES = {
     ErrorCode.NONE: None,
@@ -19,10 +19,11 @@ _MESSAGES = {
 
 def handle(request: Any, call: Call) -> Response:
     return {
+        "allow_replication_factor_change": getattr(request, "allow_replication_factor_change", True),
         "responses": [
             {"name": topic.name, "partitions": [_result(call, topic.name, each) for each in topic.partitions]}
             for topic in request.topics
-        ]
+        ],
     }
 
 

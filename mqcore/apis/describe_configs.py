@@ -10,13 +10,16 @@ from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.services import Services
 from mqcore.config import settings
 from mqcore.controller.facts import ResourceType
+from mqcore.controller.kept_settings import BROKER_KEPT
 from mqcore.controller.settings import (
     BROKER_SYNONYMS,
     DEFAULT_RESOURCE,
+    DYNAMIC_BROKER,
     ConfigSource,
     Layer,
     Setting,
     file_layers,
+    kept_layers,
     layers,
 )
 from mqcore.controller.topics import wrong_name
@@ -92,11 +95,17 @@ def _broker(services: Services, name: str) -> Found | Refusal:
     wrong = _wrong_broker(services, name)
     if wrong is not None:
         return wrong
-    found: Found = [
-        (Setting(kafka_name, _BROKER_TYPES[str(spec.type)], True, spec.metadata["doc"]),
-         file_layers(services.config, kafka_name, spec))
-        for kafka_name, spec in settings().items()
-    ]  # fmt: skip
+    found: Found = []
+    own = settings()
+    for kafka_name, spec in own.items():
+        if kafka_name not in BROKER_KEPT:
+            setting = Setting(kafka_name, _BROKER_TYPES[str(spec.type)], True, spec.metadata["doc"])
+            found.append((setting, file_layers(services.config, kafka_name, spec)))
+    for kept in BROKER_KEPT.values():
+        field = own.get(kept.name)
+        file = [] if field is None else file_layers(services.config, kept.name, field)
+        setting = Setting(kept.name, kept.type, False, kept.documentation)
+        found.append((setting, kept_layers(kept, file, services.image, services.config.node_id)))
     for synonym, row in BROKER_SYNONYMS.items():
         found.append((Setting(synonym, row.type, False, row.documentation), _layers(services, row.name, {})))
     return found
@@ -106,7 +115,7 @@ def _cluster_default(services: Services) -> Found:
     """Only what has been set for all brokers together."""
     return [
         (
-            Setting(name, BROKER_SYNONYMS[name].type, False, BROKER_SYNONYMS[name].documentation),
+            Setting(name, DYNAMIC_BROKER[name].type, False, DYNAMIC_BROKER[name].documentation),
             [Layer(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)],
         )
         for name, value in services.image.configs(ResourceType.BROKER, DEFAULT_RESOURCE).items()

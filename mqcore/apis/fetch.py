@@ -84,7 +84,7 @@ class _Reading:
                         at_once = True  # it read to the end of a sealed segment: no wait makes that more
                 results.append(result)
             self.topics.append((name, topic_id, results))
-        return at_once or most - left >= request.min_bytes
+        return at_once or most - left >= min(request.min_bytes, most)
 
     def _read(
         self, found: Partition | ErrorCode, want: FetchPartition, left: int, first: bool, committed_only: bool

@@ -24,6 +24,8 @@ from mqcore.wire.produce import (
 
 API = Api(0, "Produce", 0, 13, first_served=FIRST_SERVED)
 
+IN_SYNC_REPLICAS = 1  # of every partition: a cluster of one
+
 decode = decode_produce
 
 Pending = tuple[Partition, Offset, int, int]
@@ -49,6 +51,11 @@ def handle(request: ProduceRequest, call: Call) -> Answer | Later | None:
             found = find_partition(services, name, topic_id, index) if refusal is None else refusal
             if isinstance(found, Partition) and found.topic in INTERNAL_TOPICS:
                 found = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "only the broker writes to this topic")
+            if isinstance(found, Partition) and request.acks == -1 and found.min_insync_replicas > IN_SYNC_REPLICAS:
+                found = Refusal(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"{IN_SYNC_REPLICAS} replica is in sync, min.insync.replicas is {found.min_insync_replicas}",
+                )
             if isinstance(found, Partition):
                 appended = found.append(records, now_ms)
                 if not isinstance(appended, Refusal):
@@ -88,7 +95,7 @@ def _refuse_all(request: ProduceRequest, version: int, disk_is_full: bool) -> Re
 def _refused(index: int, why: Refusal | ErrorCode, refusals: Any) -> ProducedPartition:
     refusal = Refusal(why) if isinstance(why, ErrorCode) else why
     refusals.cell(refusal.error.name).value += 1
-    return ProducedPartition(index, refusal.error, error_message=refusal.message)
+    return ProducedPartition(index, refusal.error, error_message=refusal.message, record_errors=refusal.record_errors)
 
 
 class _Commit:

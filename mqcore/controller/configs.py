@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from mqcore.config import INT_MAX, settings
 from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ControllerAnswer, ResourceEdits
 from mqcore.controller.facts import ConfigChanged, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.settings import BROKER_SYNONYMS, DEFAULT_RESOURCE
-from mqcore.log.config import TOPIC_SETTINGS, SettingType, TopicSetting, validate
+from mqcore.controller.kept_settings import BROKER_KEPT, SECRETS
+from mqcore.controller.settings import DEFAULT_RESOURCE, DYNAMIC_BROKER
+from mqcore.log.config import TOPIC_SETTINGS, SettingType, TopicSetting, invalid_value, validate
 from mqcore.wire.errors import ErrorCode, Refusal
 
 Check = Callable[[str, str], str | None]
@@ -28,19 +30,19 @@ LONGEST_NUMBER = 64
 
 _TEXTS = (SettingType.STRING, SettingType.LIST)
 
-_READ_AT_START = frozenset(settings())
+_READ_AT_START = frozenset(settings()) - BROKER_KEPT.keys()
 
 
 def check_topic(configs: Mapping[str, str | None], batch_limit: int = INT_MAX) -> Refusal | None:
     """Why these settings of a topic cannot be; None if they can. `batch_limit`: what one request can carry."""
     for name, value in configs.items():
         if name not in TOPIC_SETTINGS:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"unknown topic setting {name}")
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
         if value is None:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
         wrong = _too_long(TOPIC_SETTINGS[name], value) or validate(name, value) or _too_large(name, value, batch_limit)
         if wrong:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{name}={value}: {wrong}")
+            return Refusal(ErrorCode.INVALID_CONFIG, wrong)
     return None
 
 
@@ -70,7 +72,7 @@ def _changes(
     if isinstance(check, Refusal):
         return check
     if len({edit.name for edit in resource.edits}) != len(resource.edits):
-        return Refusal(ErrorCode.INVALID_REQUEST, "a setting is named twice")
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     resource_type = ResourceType(resource.resource_type)
     before = image.configs(resource_type, resource.resource)
     after: dict[str, str | None] = dict.fromkeys(before) if resource.replace_all else {}
@@ -79,7 +81,7 @@ def _changes(
         if isinstance(value, Refusal):
             return value
         if value is not None:
-            refusal = _check_value(check, edit.name, value, _row(edit.name, resource_type), batch_limit)
+            refusal = _check_value(check, resource_type, edit.name, value, batch_limit)
             if refusal is not None:
                 return refusal
         after[edit.name] = value
@@ -90,18 +92,23 @@ def _changes(
     ]
 
 
-def _check_value(check: Check, name: str, value: str, row: TopicSetting | None, batch_limit: int) -> Refusal | None:
+def _check_value(check: Check, kind: ResourceType, name: str, value: str, batch_limit: int) -> Refusal | None:
     try:
-        wrong = _too_long(row, value) or check(name, value) or _too_large(name, value, batch_limit)
+        wrong = _too_long(_row(name, kind), value) or check(name, value) or _too_large(name, value, batch_limit)
     except KeyError:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"unknown setting {name}")
+        return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown {kind.name.lower()} config name: {name}")
     return Refusal(ErrorCode.INVALID_CONFIG, wrong) if wrong else None
 
 
 def _too_long(row: TopicSetting | None, value: str) -> str | None:
     limit = LONGEST_VALUE if row is None or row.type in _TEXTS else LONGEST_NUMBER
     size = len(value.encode())
-    return f"the value has {size} bytes, at most {limit} are allowed" if size > limit else None
+    if size <= limit:
+        return None
+    return (
+        "The configuration value cannot be added because it exceeds the maximum value size of "
+        f"{limit} bytes: it has {size}"
+    )
 
 
 def _too_large(name: str, value: str, batch_limit: int) -> str | None:
@@ -114,17 +121,34 @@ def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits)
     match resource.resource_type:
         case ResourceType.TOPIC:
             if resource.resource not in image.topics:
-                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {resource.resource} does not exist")
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.resource}' does not exist.")
             return _check_topic_setting
         case ResourceType.BROKER:
             if resource.resource != DEFAULT_RESOURCE and resource.resource not in map(str, image.brokers):
-                return Refusal(ErrorCode.INVALID_REQUEST, f"broker {resource.resource} does not exist")
-            for edit in resource.edits:
-                if edit.name in _READ_AT_START:
-                    return Refusal(ErrorCode.INVALID_REQUEST, f"{edit.name} cannot be changed while the broker runs")
-            return check_broker
+                return _unknown_broker(image, resource.resource)
+            fixed = [edit.name for edit in resource.edits if edit.name in _READ_AT_START]
+            if fixed:
+                why = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
+                return Refusal(ErrorCode.INVALID_REQUEST, f"{why}. They cannot be changed while the broker runs.")
+            secrets = [edit.name for edit in resource.edits if edit.name in SECRETS]
+            if secrets:
+                why = f"This broker serves neither TLS nor SASL and does not keep secrets: [{', '.join(secrets)}]"
+                return Refusal(ErrorCode.INVALID_REQUEST, why)
+            return partial(_check_broker_setting, check_broker)
         case _:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no settings")
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+
+
+def _unknown_broker(image: ClusterImage, name: str) -> Refusal:
+    if not (name.isascii() and name.isdigit()):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    known = ", ".join(map(str, sorted(image.brokers)))
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {known}, but received {name}")
+
+
+def _check_broker_setting(check_broker: Check, name: str, value: str) -> str | None:
+    kept = BROKER_KEPT.get(name)
+    return check_broker(name, value) if kept is None else invalid_value(kept, value)
 
 
 def _check_topic_setting(name: str, value: str) -> str | None:
@@ -138,14 +162,15 @@ def _edited(edit: ConfigEdit, present: str | None, resource_type: ResourceType) 
     if edit.alteration == Alteration.DELETE:
         return None
     if edit.value is None:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{edit.name} has no value")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {edit.name}")
     if edit.alteration == Alteration.SET:
         return edit.value
     if edit.alteration not in (Alteration.APPEND, Alteration.SUBTRACT):
         return Refusal(ErrorCode.INVALID_REQUEST, f"unknown operation {edit.alteration} on {edit.name}")
     row = _row(edit.name, resource_type)
     if row is None or row.type is not SettingType.LIST:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{edit.name} is no list")
+        verb = Alteration(edit.alteration).name
+        return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {edit.name} because its type is not LIST.")
     entries = dict.fromkeys(_entries(row.default if present is None else present))
     for entry in _entries(edit.value):
         if edit.alteration == Alteration.APPEND:
@@ -160,4 +185,4 @@ def _entries(text: str) -> list[str]:
 
 
 def _row(name: str, resource_type: ResourceType) -> TopicSetting | None:
-    return TOPIC_SETTINGS.get(name) if resource_type is ResourceType.TOPIC else BROKER_SYNONYMS.get(name)
+    return TOPIC_SETTINGS.get(name) if resource_type is ResourceType.TOPIC else DYNAMIC_BROKER.get(name)

@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 from mqcore.config import BrokerConfig, as_text
 from mqcore.controller.facts import ResourceType
 from mqcore.controller.image import ClusterImage
+from mqcore.controller.kept_settings import BROKER_KEPT
 from mqcore.log.config import TOPIC_SETTINGS, SettingType, TopicSetting
 
 BROKER_SYNONYMS: dict[str, TopicSetting] = {row.synonym: row for row in TOPIC_SETTINGS.values() if row.synonym}
 """Settings of a broker that are the defaults of all its topics; these alone can be changed while it runs."""
+
+DYNAMIC_BROKER = {**BROKER_SYNONYMS, **BROKER_KEPT}
+"""All that can be changed of a broker while it runs, also what has no effect."""
 
 DEFAULT_RESOURCE = ""
 """The resource that stands for all brokers."""
@@ -66,6 +70,16 @@ def layers(
         found.append(Layer(synonym, file[row.name], ConfigSource.STATIC_BROKER))
     found.append(Layer(synonym, row.default, ConfigSource.DEFAULT))
     return found
+
+
+def kept_layers(row: TopicSetting, file: list[Layer], image: ClusterImage, broker: int) -> list[Layer]:
+    """All values of a broker's setting that is kept without effect. `file`: what its file says, if it is read there."""
+    found = []
+    for resource, source in _changed_at_run_time(broker):
+        value = image.configs(ResourceType.BROKER, resource).get(row.name)
+        if value is not None:
+            found.append(Layer(row.name, value, source))
+    return found + (file or [Layer(row.name, row.default, ConfigSource.DEFAULT)])
 
 
 def _changed_at_run_time(broker: int) -> tuple[tuple[str, ConfigSource], ...]:

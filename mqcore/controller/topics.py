@@ -32,6 +32,7 @@ from mqcore.controller.image import INTERNAL_TOPICS, METADATA_TOPIC, ClusterImag
 from mqcore.identity import BrokerId, LeaderEpoch
 from mqcore.wire.errors import ErrorCode, Refusal
 
+LONGEST_NAME = 249
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 4000
 """Of one broker, what Kafka's operators recommend; each costs three open files and a place in every checkpoint."""
@@ -111,10 +112,12 @@ def _find(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Topic
     if (name is None) == (topic_id is None):
         return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
     if name is not None:
-        unknown = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
+        unknown = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         return image.topics.get(name, unknown)
     assert topic_id is not None
-    return image.topics_by_id.get(topic_id, Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"))
+    return image.topics_by_id.get(
+        topic_id, Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    )
 
 
 def grow(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataFact], ControllerAnswer]:
@@ -127,7 +130,8 @@ def grow(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataF
         if named[more.topic] > 1:
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
         elif topic is None:
-            answers.append(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist"))
+            unknown = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            answers.append(unknown)
         elif topic.internal:  # its keys are spread by the number of partitions
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} belongs to the broker"))
         else:
@@ -143,9 +147,17 @@ def grow(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataF
 
 def wrong_name(name: str) -> str | None:
     """What is wrong with a topic's name; None if nothing."""
-    if name in (".", "..") or not LEGAL_NAME.fullmatch(name):
-        return "a topic name has 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'"
-    return None
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = f"'{name}' is not allowed"
+    elif len(name) > LONGEST_NAME:
+        why = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+    elif not LEGAL_NAME.fullmatch(name):
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return None
+    return f"Topic name is invalid: {why}"
 
 
 def _place(
@@ -156,12 +168,12 @@ def _place(
     if wrong:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
     if topic.name in image.topics:
-        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists")
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     if topic.name == METADATA_TOPIC or (topic.name in INTERNAL_TOPICS and not internal):
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is made by the broker")
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Creation of internal topic {topic.name} is prohibited.")
     other = collisions.get(_collision_name(topic.name))
     if other is not None:
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'.' and '_' count as equal: {other} exists")
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
     refusal = configs.check_topic(topic.configs, defaults.batch_limit)
     if refusal is not None:
         return refusal
@@ -177,7 +189,7 @@ def _place(
     count = defaults.partitions if topic.partitions == -1 else topic.partitions
     factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     if count <= 0:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
+        return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     if count > MOST_PARTITIONS:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
     return _spread(image, 0, count, factor)
@@ -186,14 +198,20 @@ def _place(
 def _more(image: ClusterImage, topic: TopicImage, more: MorePartitions, room: int) -> list[Replicas] | Refusal:
     have = len(topic.partitions)
     if more.count <= have:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; they only ever grow")
+        why = f"The topic {topic.name} currently has {have} partition(s); {more.count} would not be an increase."
+        same = f"Topic already has {have} partition(s)."
+        return Refusal(ErrorCode.INVALID_PARTITIONS, same if more.count == have else why)
     if more.count - have > room:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
     factor = len(topic.partitions[0].replicas)
     if more.assignments is None:
         return _spread(image, have, more.count - have, factor)
     if len(more.assignments) != more.count - have:
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{more.count - have} new partitions need one entry each")
+        why = (
+            f"Attempted to add {more.count - have} additional partition(s), but only {len(more.assignments)} "
+            "assignment(s) were specified."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
     if any(len(replicas) != factor for replicas in more.assignments):
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the topic has {factor} replicas a partition")
     return _check_assignment(image, more.assignments)
@@ -203,16 +221,24 @@ def _check_assignment(image: ClusterImage, assignment: Sequence[Replicas]) -> li
     for replicas in assignment:
         if not replicas or len(set(replicas)) != len(replicas) or len(replicas) != len(assignment[0]):
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "equally many different brokers for each partition")
-        if not set(replicas) <= set(image.brokers):
-            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the assignment names a broker that does not exist")
+        unknown = sorted(set(replicas) - set(image.brokers))
+        if unknown:
+            why = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
     return list(assignment)
 
 
 def _spread(image: ClusterImage, first: int, count: int, factor: int) -> list[Replicas] | Refusal:
     """Leaders in turn, followers next to them."""
     brokers = sorted(image.brokers)
-    if factor <= 0 or factor > len(brokers):
-        message = f"replication factor {factor}, brokers: {len(brokers)}"
+    if factor <= 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if factor > len(brokers):
+        message = (
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+            f"reached because only {len(brokers)} broker(s) are registered."
+        )
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     return [
         tuple(brokers[(index + step) % len(brokers)] for step in range(factor)) for index in range(first, first + count)

@@ -23,9 +23,11 @@ class SettingType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
 
 
 Check = Callable[[Any], str | None]
@@ -35,7 +37,7 @@ def _between(low: float, high: float) -> Check:
     def check(value: Any) -> str | None:
         if low <= value <= high:
             return None
-        return f"must be at least {low}" if value < low else f"must be no more than {high}"
+        return f"Value must be at least {low}" if value < low else f"Value must be no more than {high}"
 
     return check
 
@@ -93,7 +95,7 @@ def _integer(limit: int) -> Callable[[str], int]:
         except ValueError:
             raise ValueError("must be a whole number") from None
         if not -limit - 1 <= value <= limit:
-            raise ValueError("is out of range")
+            raise ValueError("Not a number of this type, is out of range")
         return value
 
     return parse
@@ -116,13 +118,15 @@ def _list(text: str) -> tuple[str, ...]:
 _PARSERS: dict[SettingType, Callable[[str], Any]] = {
     SettingType.BOOLEAN: _boolean,
     SettingType.STRING: str,
+    SettingType.CLASS: str,
+    SettingType.SHORT: _integer(2**15 - 1),
     SettingType.INT: _integer(_INT_MAX),
     SettingType.LONG: _integer(FOREVER),
     SettingType.DOUBLE: _double,
     SettingType.LIST: _list,
 }
 
-_WHOLE = (SettingType.INT, SettingType.LONG)
+_WHOLE = (SettingType.SHORT, SettingType.INT, SettingType.LONG)
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # Python would also take 1_000
 _QUOTED = 100
 
@@ -215,14 +219,19 @@ def validate(name: str, value: str) -> str | None:
     setting = TOPIC_SETTINGS.get(name)
     if setting is None:
         return f"Unknown topic config name: {name}"
+    return invalid_value(setting, value)
+
+
+def invalid_value(setting: TopicSetting, value: str) -> str | None:
+    """Why the setting cannot have this value; None if it can."""
     try:
         if setting.type in _WHOLE and not _WHOLE_NUMBER.fullmatch(value.strip()):
-            raise ValueError("must be a whole number")
+            raise ValueError(f"Not a number of type {setting.type.name}, must be a whole number")
         if setting.type is SettingType.DOUBLE and "_" in value:
-            raise ValueError("must be a number")
+            raise ValueError(f"Not a number of type {setting.type.name}, must be a number")
         setting.parse(value)
     except ValueError as error:
-        return _invalid(name, value, error)
+        return _invalid(setting.name, value, error)
     return None
 
 

@@ -93,6 +93,7 @@ class Partition:
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._durable_only = config.flush_messages == 1
         self._flush_messages = config.flush_messages
+        self.min_insync_replicas = config.min_insync_replicas
 
     def lead(self, leader_epoch: LeaderEpoch) -> None:
         """Lead in a new epoch: what is appended from here on is of it."""

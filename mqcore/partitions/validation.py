@@ -24,6 +24,7 @@ LAST_CODEC = 4  # zstd
 MOST_EXPANSION = 10  # decompressed, times max.message.bytes
 MOST_RECORDS_READ = 100_000  # 0.2 s of everybody's time
 NO_TIMESTAMP = -1
+MOST_EXPLAINED = 100
 
 
 def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
@@ -94,12 +95,21 @@ def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
         limit = min(MOST_EXPANSION * config.max_message_bytes, request_limit(header))
         records = iterate_records(batch, header, limit_bytes=limit)
         producer_sets_time = config.message_timestamp_type == "CreateTime"
-        for record in records:
+        keyless: list[int] = []
+        for number, record in enumerate(records):
             if record.key is None:
-                return Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+                keyless.append(number)
             timestamp = record.timestamp
             if producer_sets_time and timestamp != NO_TIMESTAMP and not _is_acceptable(timestamp, config, now_ms):
                 return _refuse_timestamp(timestamp, now_ms)
     except BadBatch as bad:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
-    return header
+    return _refuse_keyless(keyless) if keyless else header
+
+
+def _refuse_keyless(keyless: list[int]) -> Refusal:
+    """Names every one of them and explains only the first: an answer must not be many times as large as its request."""
+    why = "Compacted topic cannot accept message without key"
+    message = f"One or more records have been rejected due to {len(keyless)} record errors in total: {why}"
+    errors = [(number, why if at < MOST_EXPLAINED else None) for at, number in enumerate(keyless)]
+    return Refusal(ErrorCode.INVALID_RECORD, message, tuple(errors))

@@ -132,3 +132,5 @@ class Refusal:
 
     error: ErrorCode
     message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    """Of a batch: which records are at fault, by their place in it, and why (KIP-467)."""

@@ -9,6 +9,7 @@ import pytest
 
 from mqcore.config import BadConfig, read, settings
 from mqcore.controller.facts import ResourceType
+from mqcore.controller.kept_settings import BROKER_KEPT, SECRETS
 from mqcore.controller.settings import BROKER_SYNONYMS, ConfigSource
 from mqcore.log.config import TOPIC_SETTINGS, SettingType
 from mqcore.settings import check_default
@@ -115,7 +116,7 @@ def test_a_broker_tells_what_its_file_says_and_the_defaults_of_topics(tmp_path: 
     with Stack(tmp_path, "num.partitions=5", "log.retention.ms=777") as stack:
         configs = describe(stack, BROKER, "1", include_synonyms=True, include_documentation=True).configs
     told = {config.name: config for config in configs}
-    assert set(told) == set(settings()) | set(BROKER_SYNONYMS)
+    assert set(told) == set(settings()) | set(BROKER_SYNONYMS) | set(BROKER_KEPT)
     partitions, retention = told["num.partitions"], told["log.retention.ms"]
     assert (partitions.value, partitions.read_only, partitions.config_source) == ("5", True, ConfigSource.STATIC_BROKER)
     assert [synonym.value for synonym in partitions.synonyms] == ["5", "1"]
@@ -238,3 +239,37 @@ def test_a_batch_may_not_be_larger_than_a_request(stack: Stack, size: str) -> No
 def test_a_default_of_all_topics_in_the_file_is_no_larger_than_a_request() -> None:
     with pytest.raises(BadConfig, match=r"message\.max\.bytes"):
         read("", ["message.max.bytes=2000", "socket.request.max.bytes=1024"], check_default)
+
+
+@pytest.mark.parametrize("broker", ["1", ""])
+def test_settings_that_kafka_can_change_while_it_runs_are_kept_and_described(stack: Stack, broker: str) -> None:
+    for name, row in BROKER_KEPT.items():
+        result = edit(stack, BROKER, broker, (name, SET, row.default))
+        assert result.error_code == ErrorCode.NONE, (name, result.error_message)
+    told = {config.name: config for config in describe(stack, BROKER, broker, include_documentation=True).configs}
+    for name, row in BROKER_KEPT.items():
+        assert (told[name].value, told[name].read_only) == (row.default, False)
+        assert told[name].config_source in (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        assert "Without effect" in told[name].documentation
+    assert edit(stack, BROKER, broker, ("log.cleaner.threads", SET, "4")).error_code == ErrorCode.NONE
+    assert edit(stack, BROKER, broker, ("log.cleaner.threads", SET, "many")).error_code == ErrorCode.INVALID_CONFIG
+    assert edit(stack, BROKER, broker, ("log.cleaner.threads", DELETE, None)).error_code == ErrorCode.NONE
+    assert edit(stack, BROKER, broker, ("ssl.cipher.suites", APPEND, "A")).error_code == ErrorCode.NONE
+    assert stack.services.config.max_connections > 0
+
+
+def test_what_is_kept_outlives_a_restart_and_does_not_change_what_the_file_says(tmp_path: Path) -> None:
+    with Stack(tmp_path, "max.connections=77") as stack:
+        assert edit(stack, BROKER, "1", ("max.connections", SET, "5")).error_code == ErrorCode.NONE
+    with Stack(tmp_path, "max.connections=77") as stack:
+        (told,) = describe(stack, BROKER, "1", keys=["max.connections"], include_synonyms=True).configs
+        assert [synonym.value for synonym in told.synonyms] == ["5", "77", BROKER_KEPT["max.connections"].default]
+        assert stack.services.config.max_connections == 77
+
+
+def test_secrets_are_not_kept(stack: Stack) -> None:
+    end = stack.services.observer.partition.log.end_offset
+    for name in SECRETS:
+        result = edit(stack, BROKER, "1", (name, SET, "hunter2"))
+        assert result.error_code == ErrorCode.INVALID_REQUEST and "does not keep secrets" in result.error_message
+    assert stack.services.observer.partition.log.end_offset == end

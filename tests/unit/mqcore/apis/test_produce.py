@@ -12,9 +12,11 @@ from mqcore.apis.call import LATER
 from mqcore.disk.memory import MemoryDisk
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.produce import ProduceRequest, ProduceTopic
+from mqcore.wire.messages import decode_response
+from mqcore.wire.produce import ProduceRequest, ProduceTopic, encode_produce_response
+from mqcore.wire.records import Record, build_batch
 from tests.unit.mqcore.apis.counter import IDS, ORDERS, PAYMENTS, Counter, CounterCall
-from tests.unit.mqcore.partitions.stage import batch
+from tests.unit.mqcore.partitions.stage import NOW_MS, batch
 
 DURABLE = {"flush_messages": "1"}
 
@@ -142,3 +144,29 @@ def test_no_version_is_answered_in_words_it_does_not_have() -> None:
         expected = "NONE" if version >= 3 else "UNSUPPORTED_FOR_MESSAGE_FORMAT"
         assert outcomes(answer)[0][0] == expected
         assert produce.encode(version, cast(Any, answer))
+
+
+@pytest.mark.parametrize(("acks", "error"), [(-1, ErrorCode.NOT_ENOUGH_REPLICAS), (1, 0), (0, 0)])
+def test_acks_of_all_need_as_many_replicas_as_the_topic_asks_for(acks: int, error: int) -> None:
+    counter = Counter(min_insync_replicas="2")
+    response, call = counter.produce(ORDERS, acks=acks)
+    end = counter.stages[ORDERS].partition.log.end_offset
+    if acks == 0:
+        assert end == 1 and not call.hung_up
+        return
+    ((_, _, (answer,)),) = response
+    assert (answer.error_code, end) == (error, 0 if error else 1)
+
+
+def test_the_records_without_a_key_are_named_in_the_answer() -> None:
+    counter = Counter(cleanup_policy="compact")
+    records = [Record(at, NOW_MS, key, b"v") for at, key in enumerate([b"a", None, b"b", None])]
+    response, _ = counter.produce(ORDERS, data=memoryview(build_batch(records)))
+    ((_, _, (answer,)),) = response
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    for version, named in ((7, []), (8, [1, 3]), (13, [1, 3])):
+        topic = ORDERS if version < 13 else None
+        body = encode_produce_response(version, [(topic, IDS[ORDERS], [answer])])
+        found = decode_response(0, version, body).responses[0].partition_responses[0]
+        errors = getattr(found, "record_errors", None) or []
+        assert [each.batch_index for each in errors] == named

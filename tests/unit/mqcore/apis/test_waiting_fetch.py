@@ -197,3 +197,11 @@ def test_read_committed_has_a_list_of_the_aborted_and_others_have_none() -> None
     for isolation, aborted in ((1, []), (0, None)):
         (_, topics), _ = ask(counter, fetch_request((ORDERS, 0), isolation=isolation))
         assert topics[0][2][0].aborted == aborted
+
+
+def test_a_full_answer_does_not_wait_for_more_bytes_than_it_may_hold() -> None:
+    counter = Counter()
+    for _ in range(20):
+        counter.stages[ORDERS].append()
+    answer, _ = ask(counter, fetch_request((ORDERS, 0), min_bytes=10_000, max_bytes=500))
+    assert answer is not LATER

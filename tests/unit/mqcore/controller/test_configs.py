@@ -171,3 +171,35 @@ def test_lists_of_a_broker_are_lengthened_too(cluster: Cluster) -> None:
 @pytest.mark.parametrize("kind", [ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP, 3, -1])
 def test_nothing_else_has_settings(cluster: Cluster, kind: int) -> None:
     assert cluster.errors(alter(edits("1", set_to("a", "b"), kind=kind))) == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "edit", "says"),
+    [
+        (ResourceType.TOPIC, "nope", ("retention.ms", 0, "1"), "The topic 'nope' does not exist."),
+        (ResourceType.TOPIC, "orders", ("no.such", 0, "1"), "Unknown topic config name: no.such"),
+        (
+            ResourceType.TOPIC,
+            "orders",
+            ("retention.ms", APPEND, "1"),
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        (ResourceType.TOPIC, "orders", ("retention.ms", 0, None), "Null value not supported for : retention.ms"),
+        (ResourceType.BROKER, "9", ("log.retention.ms", 0, "1"), "Unexpected broker id, expected 1, but received 9"),
+        (ResourceType.BROKER, "x", ("log.retention.ms", 0, "1"), "Node id must be an integer, but it is: x"),
+        (9, "a", ("x", 0, "1"), "Unknown resource type 9"),
+    ],
+)
+def test_a_refused_change_is_worded_as_by_kafka(
+    cluster: Cluster, kind: int, name: str, edit: tuple[str, int, str | None], says: str
+) -> None:
+    (answer,) = cluster.ask(alter(edits(name, edit, kind=kind)))
+    assert isinstance(answer, Refusal) and answer.message == says
+
+
+def test_blanks_do_not_make_a_number_as_long_as_a_text(cluster: Cluster) -> None:
+    assert cluster.errors(alter(edits("orders", set_to("retention.ms", " " * 60 + "5")))) == [ErrorCode.NONE]
+    assert cluster.errors(alter(edits("orders", set_to("retention.ms", " " * 64 + "5")))) == [ErrorCode.INVALID_CONFIG]
+    text = "0:1," * 8_000
+    throttled = "leader.replication.throttled.replicas"
+    assert cluster.errors(alter(edits("orders", set_to(throttled, text)))) == [ErrorCode.NONE]

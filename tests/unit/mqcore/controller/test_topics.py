@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from mqcore.controller.commands import (
+    ControllerCommand,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -310,3 +313,72 @@ def test_growth_can_be_only_checked() -> None:
     answers = cluster.ask(command)
     assert answers[0] is None and isinstance(answers[1], Refusal)
     assert len(cluster.image.topics["orders"].partitions) == 1
+
+
+# Texts that tools print, as Apache Kafka 4.3 words them
+
+
+def message(cluster: Cluster, command: ControllerCommand) -> str | None:
+    (answer,) = cluster.ask(command)
+    assert isinstance(answer, Refusal)
+    return answer.message
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": "a"}, "Topic 'a' already exists."),
+        ({"name": "x_y"}, "Topic 'x_y' collides with existing topic: x.y"),
+        (
+            {"name": "a b"},
+            "Topic name is invalid: 'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and "
+            "'-'",
+        ),
+        ({"name": ".."}, "Topic name is invalid: '..' is not allowed"),
+        ({"name": ""}, "Topic name is invalid: the empty string is not allowed"),
+        (
+            {"name": "x" * 250},
+            f"Topic name is invalid: the length of '{'x' * 250}' is longer than the max allowed length 249",
+        ),
+        ({"partitions": 0}, "Number of partitions was set to an invalid non-positive value."),
+        ({"partitions": -2}, "Number of partitions was set to an invalid non-positive value."),
+        ({"replication_factor": 0}, "Replication factor must be larger than 0, or -1 to use the default value."),
+        (
+            {"replication_factor": 3},
+            "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
+            "only 1 broker(s) are registered.",
+        ),
+        ({"configs": {"no.such": "1"}}, "Unknown topic config name: no.such"),
+        (
+            {"configs": {"retention.ms": "-5"}},
+            "Invalid value -5 for configuration retention.ms: Value must be at least -1",
+        ),
+        ({"name": "__cluster_metadata"}, "Creation of internal topic __cluster_metadata is prohibited."),
+    ],
+)
+def test_a_refused_creation_is_worded_as_by_kafka(change: dict[str, Any], says: str) -> None:
+    cluster = Cluster()
+    cluster.ask(CreateTopics((cluster.topic("a"),)))
+    cluster.ask(CreateTopics((cluster.topic("x.y"),)))
+    wanted = replace(cluster.topic("new"), **change)
+    assert message(cluster, CreateTopics((wanted,))) == says
+
+
+@pytest.mark.parametrize(
+    ("count", "assignments", "says"),
+    [
+        (3, None, "Topic already has 3 partition(s)."),
+        (1, None, "The topic a currently has 3 partition(s); 1 would not be an increase."),
+        (0, None, "The topic a currently has 3 partition(s); 0 would not be an increase."),
+        (4, (), "Attempted to add 1 additional partition(s), but only 0 assignment(s) were specified."),
+        (
+            4,
+            ((BrokerId(9),),),
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+    ],
+)
+def test_a_refused_growth_is_worded_as_by_kafka(count: int, assignments: Any, says: str) -> None:
+    cluster = Cluster()
+    cluster.ask(CreateTopics((cluster.topic("a", 3),)))
+    assert message(cluster, CreatePartitions((MorePartitions("a", count, assignments),))) == says

@@ -14,7 +14,8 @@ from mqcore.log.config import LogConfig
 from mqcore.partitions import validation
 from mqcore.partitions.validation import examine
 from mqcore.wire.batches import BatchHeader
-from mqcore.wire.records import Record
+from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.records import Record, build_batch
 from tests.unit.mqcore.log.bench import poisoned
 from tests.unit.mqcore.partitions.stage import NOW_MS, batch, changed, refused, resealed
 
@@ -167,3 +168,21 @@ def test_a_batch_that_is_large_itself_is_taken_as_large_as_it_is() -> None:
     noise = random.Random(1).randbytes(9 << 20)
     for codec in (0, 4):
         assert isinstance(examine(batch(noise, codec=codec), config, NOW_MS), BatchHeader)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 4])
+def test_a_refusal_names_exactly_the_records_without_a_key(codec: int) -> None:
+    keys = [b"a", None, b"b", None, None]
+    data = memoryview(build_batch([Record(at, NOW_MS, key, b"v") for at, key in enumerate(keys)], codec=codec))
+    refusal = examine(data, replace(PLAIN, compact=True), NOW_MS)
+    assert isinstance(refusal, Refusal) and refusal.error is ErrorCode.INVALID_RECORD
+    assert [number for number, _ in refusal.record_errors] == [1, 3, 4]
+    assert all(why and "without key" in why for _, why in refusal.record_errors)
+    assert "3 record errors in total" in str(refusal.message)
+
+
+def test_many_records_without_a_key_are_all_named_and_only_the_first_explained() -> None:
+    data = memoryview(build_batch([Record(at, NOW_MS, None, b"v") for at in range(5_000)]))
+    refusal = examine(data, replace(PLAIN, compact=True), NOW_MS)
+    assert isinstance(refusal, Refusal) and [number for number, _ in refusal.record_errors] == list(range(5_000))
+    assert sum(why is not None for _, why in refusal.record_errors) == validation.MOST_EXPLAINED
