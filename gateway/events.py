@@ -11,6 +11,11 @@ PURCHASE_REQUESTED = "PurchaseRequested"
 VERSION = 1
 
 MOST_UNITS = 1_000_000
+INT_MAX, ID_MAX = 2**31 - 1, 2**63 - 1
+"""What the columns of inventory hold. A request beyond them is refused when it is read: it could never be decided."""
+USER_CHARACTERS_MAX, SKU_CHARACTERS_MAX = 200, 100
+TIME_MS_MAX = 253_402_300_799_999
+"""The end of the year 9999."""
 
 
 class PurchaseRequested(NamedTuple):
@@ -37,12 +42,12 @@ def read(envelope: Envelope) -> PurchaseRequested:
     try:
         requested = PurchaseRequested(
             envelope.event_id,
-            _text(body["user_id"]),
-            _number(body["sale_id"]),
-            _text(body["sku"]),
-            _number(body["quantity"]),
-            _number(body["admitted_at_ms"]),
-            _number(body["deadline_ms"]),
+            _text(body["user_id"], USER_CHARACTERS_MAX),
+            _number(body["sale_id"], -ID_MAX, ID_MAX),
+            _text(body["sku"], SKU_CHARACTERS_MAX),
+            _number(body["quantity"], -INT_MAX, INT_MAX),
+            _number(body["admitted_at_ms"], 0, TIME_MS_MAX),
+            _number(body["deadline_ms"], 0, TIME_MS_MAX),
         )
         is_same = body["request_id"] == str(envelope.event_id)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -52,13 +57,15 @@ def read(envelope: Envelope) -> PurchaseRequested:
     return requested
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= 200:
-        raise ValueError(f"{value!r} is no name")
+def _text(value: Any, most: int) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= most:
+        raise ValueError(f"must be a text of 1 to {most} characters, got {value!r:.100}")
+    if "\0" in value or (not value.isprintable() and any("\ud800" <= each <= "\udfff" for each in value)):
+        raise ValueError(f"must be a text that a database keeps, got {value!r:.100}")
     return value
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise ValueError(f"{value!r} is no whole number")
+def _number(value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"must be a whole number from {least} to {most}, got {value!r:.100}")
     return value

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from seckill import backlog, messages, money, operating, processes, rewiring
+from seckill import backlog, halted, messages, money, operating, processes, rewiring
 from seckill.audit import command as auditing
 from seckill.demo import words as demo
 from seckill.reaching import named
 from seckill.stack import words as stack
 
-ROOMS = (demo, stack, operating, auditing, money, messages, rewiring, backlog, processes)
+ROOMS = (demo, stack, operating, auditing, money, messages, rewiring, backlog, halted, processes)
 OWN = {  # words with words and exit codes of their own
     "report": ("seckill.consistency.command:leave",
                "do the books of a run agree? exit 0 PASS, 1 FAIL, 2 UNKNOWN, 3 the tool failed"),

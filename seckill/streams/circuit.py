@@ -18,10 +18,14 @@ class Circuit:
 
     def note(self, now: float, *, good: int = 0, dead: int = 0) -> None:
         self._counts.append((now, good, dead))
+        self._forget(now)
 
     def is_open(self, now: float) -> bool:
-        while self._counts and self._counts[0][0] <= now - WINDOW_S:
-            self._counts.popleft()
+        self._forget(now)
         dead = sum(count for _, _, count in self._counts)
         good = sum(count for _, count, _ in self._counts)
         return dead >= LEAST_DEAD and dead > RATIO * (good + dead)
+
+    def _forget(self, now: float) -> None:
+        while self._counts and self._counts[0][0] <= now - WINDOW_S:
+            self._counts.popleft()

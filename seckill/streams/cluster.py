@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from seckill.topics import TOPICS, Topic, replication
@@ -54,7 +54,8 @@ def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
 
 
 def create_topics(bootstrap_servers: str) -> list[str]:
-    """Make every topic of the table that is absent; the names of the new ones."""
+    """Make every topic of the table that is absent; the names of the new ones. Those of an older version get the
+    settings of this one."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     made = []
     try:
@@ -66,7 +67,17 @@ def create_topics(bootstrap_servers: str) -> list[str]:
                     admin.create_topics([new])
                     made.append(name)
                 except TopicAlreadyExistsError:
-                    pass
+                    _set(admin, name, topic.configs)
     finally:
         admin.close()
     return made
+
+
+def _set(admin: KafkaAdminClient, topic: str, configs: Mapping[str, str]) -> None:
+    """What differs."""
+    asked = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(configs))
+    found = admin.describe_configs([asked], config_filter="all")["topic"][topic]
+    differing = {name: value for name, value in configs.items() if str(found.get(name, {}).get("value")) != value}
+    if differing:
+        log.warning("topic settings changed", extra={"topic": topic, **differing})
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, differing)])

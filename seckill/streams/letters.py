@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
-from django.db import transaction
+from django.db import DataError, transaction
 from django.utils import timezone
 
 from seckill.audit.trail import acting
@@ -23,6 +23,9 @@ from seckill.streams.records import Batch, Discards, Handler, Permanent, receive
 WRITER = "letters"
 MOST_REPLAYS = 3
 MOST_TEXT = 2000
+LETTER_BYTES_MAX = 512 * 1024
+"""Of the copy in the dead letters' topic, which has headers besides; the row keeps all of the record."""
+HEADERS_MAX, HEADER_CHARACTERS_MAX = 32, 1000
 
 State = DeadLetter.State
 
@@ -30,7 +33,7 @@ State = DeadLetter.State
 def bury(claim: offsets.Claim, record: Any, *, reason: str, attempts: int) -> None:
     """Inside the transaction that advances the offsets past the record. Twice is once."""
     reason = _clean(reason)[:MOST_TEXT]
-    _, made = DeadLetter.objects.get_or_create(
+    letter, made = DeadLetter.objects.get_or_create(
         group=claim.group,
         topic_id=claim.topic_id,
         partition=record.partition,
@@ -53,9 +56,11 @@ def bury(claim: offsets.Claim, record: Any, *, reason: str, attempts: int) -> No
             "dead.reason": reason,
             "dead.attempts": str(attempts),
         }
-        headers = {_clean(name): _clean((value or b"").decode(errors="replace")) for name, value in record.headers}
         key = _clean((record.key or b"").decode(errors="replace"))[:200]
-        row = outbox.Row(f"{record.topic}.dead", key, uuid4(), record.value or b"", headers | told)
+        value = record.value or b""
+        if len(value) > LETTER_BYTES_MAX:
+            told["dead.truncated"] = f"{len(value)} bytes; all of them: letter {letter.id}"
+        row = outbox.Row(f"{record.topic}.dead", key, uuid4(), value[:LETTER_BYTES_MAX], _short(record.headers) | told)
         outbox.insert(WRITER, [row])
 
 
@@ -130,8 +135,8 @@ def _give_up(letter: DeadLetter, handler: Discards) -> None:
         batch = _batch(letter)
         with _traced(batch), transaction.atomic():
             handler.discard(batch)
-    except Permanent:
-        pass  # nobody can say whose it was
+    except (Permanent, DataError):
+        pass  # nobody can say whose it was, or nothing of it can be kept
 
 
 def _name(letter: DeadLetter) -> str:
@@ -173,6 +178,16 @@ def _record(letter: DeadLetter) -> Any:
         value=None if letter.value is None else bytes(letter.value),
         headers=[(name, None if value is None else bytes.fromhex(value)) for name, value in letter.headers],
     )
+
+
+def _short(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+    """The first ones, each cut: they came from outside, and a record may consist of them."""
+    return {
+        _clean(name)[:HEADER_CHARACTERS_MAX]: _clean(
+            (value or b"")[: 4 * HEADER_CHARACTERS_MAX].decode(errors="replace")
+        )[:HEADER_CHARACTERS_MAX]
+        for name, value in headers[:HEADERS_MAX]
+    }
 
 
 def _clean(text: str) -> str:

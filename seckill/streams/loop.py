@@ -12,14 +12,17 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import close_old_connections
-from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from seckill.streams import client, cluster, offsets, switches
-from seckill.streams.offsets import OutsideTheLog
+from seckill.streams import claiming, client, cluster, offsets, switches
+from seckill.streams.claiming import Bounds
+from seckill.streams.continuity import Continuity
+from seckill.streams.offsets import OtherLog, OutsideTheLog
+from seckill.streams.pauses import LONGEST_PAUSE_S, Pauses
 from seckill.streams.ready import announce
 from seckill.streams.records import Handler, Prefers, TakesMany
 from seckill.streams.working import PASSING, Delivery, Worker
@@ -27,32 +30,13 @@ from seckill.streams.working import PASSING, Delivery, Worker
 log = logging.getLogger(__name__)
 
 MOST_RECORDS = 500
-POLL_MS = 500
-"""The broker answers as soon as there is something; this long it may take to hear that one is to stop."""
-SESSION_MS = 6_000
-"""After a death without goodbye its partitions rest for so long; a broker allows no less."""
-METADATA_MS = 5_000
-"""A leader that joined before it knew the topics assigns nothing, and looks again only when it hears of them."""
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 10.0
-LATER_EVERY = 5
-"""Where one topic goes first, every fifth look is the others' alone: what stands there is worked off, too."""
-FIRST_MS = 50
-"""So long the broker keeps a question for that topic alone, which is empty as a rule; the others' waits meanwhile."""
-SWITCH_S = 1.0
-"""So often a consumer looks whether its group is switched off."""
+POLL_MS = 500  # the broker answers as soon as there is something; so long it may take to hear that one is to stop
+SESSION_MS = 6_000  # after a death without goodbye its partitions rest for so long; a broker allows no less
+LATER_EVERY = 5  # where one topic goes first, every fifth look is the others' alone, so that they are worked off, too
+FIRST_MS = 50  # so long the broker keeps a question for that topic alone, which is empty as a rule
+SWITCH_S = 1.0  # how often a consumer looks whether its group is switched off
 BACK_S = 0.1
 """And so often whether it is on again: it has nothing else to do, and a group goes on together."""
-
-
-class Pause(NamedTuple):
-    """A partition that is left alone for a while; from then on it only says how long the last pause was."""
-
-    until: float
-    seconds: float
-
-
-NOT_PAUSED = Pause(float("inf"), 0.0)
 
 
 class Loop:
@@ -65,13 +49,15 @@ class Loop:
         self._client_id = client_id
         self._claims: dict[TopicPartition, offsets.Claim] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}  # at the claim
-        self._pauses: dict[TopicPartition, Pause] = {}
+        self._logs: dict[TopicPartition, Bounds] = {}  # at the claim
+        self._continuity = Continuity()
+        self._pauses = Pauses()  # of what is claimed
         self._first = handler.first.name if isinstance(handler, Prefers) else ""
         self._most_records = handler.most_records if isinstance(handler, TakesMany) else MOST_RECORDS
         self._looks = 0
         self._held: set[TopicPartition] = set()  # while others have their turn
-        self._new: set[TopicPartition] = set()
+        self._new: set[TopicPartition] = set()  # assigned, and to be claimed
+        self._waits = Pauses()  # of these: their log or row could not be had
         self._is_off = False
         self._look_at_switch_at = 0.0
         self._stopping = threading.Event()
@@ -82,20 +68,14 @@ class Loop:
 
     def run(self) -> None:
         self._cluster = cluster.describe(self._bootstrap, self._handler.topics)
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap,
-            client_id=self._client_id,
-            group_id=self._handler.group,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            max_poll_records=self._most_records,
-            fetch_max_wait_ms=FIRST_MS if self._first else POLL_MS,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=SESSION_MS // 6,
-            metadata_max_age_ms=METADATA_MS,
-        )
+        self._consumer = client.join(
+            self._bootstrap, self._client_id, self._handler.group, most_records=self._most_records,
+            patience_ms=FIRST_MS if self._first else POLL_MS, session_ms=SESSION_MS,
+        )  # fmt: skip
         try:
-            self._consumer.subscribe([topic.name for topic in self._handler.topics], listener=_Listener(self))
+            self._consumer.subscribe(
+                [topic.name for topic in self._handler.topics], listener=client.Listener(self.assigned, self.revoked)
+            )
             while not self._stopping.is_set():
                 self._turn()
         finally:
@@ -113,7 +93,7 @@ class Loop:
             self._look_at_switch()
             self._look_at_switch_at = now + (BACK_S if self._is_off else SWITCH_S)
         if not self._is_off:
-            for partition in [partition for partition, pause in self._pauses.items() if pause.until <= now]:
+            for partition in self._pauses.due(now):
                 self._resume(partition)
 
     def _look_at_switch(self) -> None:
@@ -148,15 +128,17 @@ class Loop:
         return self._look(self._patience_ms())
 
     def _look(self, patience_ms: float) -> Any:
-        client.unpark(self._consumer)
-        client.request_unknown_topics(self._consumer)
-        return self._consumer.poll(timeout_ms=patience_ms, max_records=self._most_records)
+        polled = client.poll(self._consumer, patience_ms, self._most_records)
+        for partition in polled.lost & self._claims.keys():
+            log.warning("claimed once more", extra={"partition": str(partition), "reason": "its log has changed"})
+            self._set_aside(partition, 0.0)
+        return polled.records
 
     def _patience_ms(self) -> float:
         """Not longer than until a partition that rests is to be tried again."""
         if self._is_off:
             return BACK_S * 1000
-        first = min((pause.until for pause in self._pauses.values()), default=float("inf"))
+        first = min(self._pauses.next_at, self._waits.next_at)
         return max(0.0, min(POLL_MS, 1000 * (first - time.monotonic())))
 
     def _hold(self, partitions: set[TopicPartition]) -> None:
@@ -166,11 +148,11 @@ class Loop:
 
     def _is_behind(self, partition: TopicPartition) -> bool:
         """As far as the last fetch told, or the claim; what rests for a fault has nothing to do."""
-        end = self._consumer.highwater(partition) or self._ends[partition]
+        end = self._consumer.highwater(partition) or self._logs[partition].end
         return end > self._positions[partition] and not self._rests(partition)
 
     def _rests(self, partition: TopicPartition) -> bool:
-        return self._is_off or self._pauses.get(partition, NOT_PAUSED).until != float("inf")
+        return self._is_off or self._pauses.rests(partition)
 
     def _go_or_rest(self, partition: TopicPartition) -> None:
         """Whoever has a reason to hold a partition still has told us; here it is done."""
@@ -189,34 +171,55 @@ class Loop:
         self._new.update(partitions)
 
     def _claim_new(self) -> None:
-        """Claim what was assigned and go on where the rows say; an offset outside the log stops with an alarm."""
-        try:
-            partitions = sorted(self._new)
-            starts = self._consumer.beginning_offsets(partitions)
-            ends = self._consumer.end_offsets(partitions)
-            for partition in partitions:
-                self._claim(partition, starts[partition], ends[partition])
-        except PASSING as fault:
-            log.warning("claims wait", extra={"reason": str(fault)})
-            close_old_connections()
-            self._stopping.wait(FIRST_PAUSE_S)
-        else:
+        """Claim what was assigned and go on where the rows say, each partition for itself."""
+        now = time.monotonic()
+        for partition in self._waits.due(now):
+            self._waits.end(partition)
+        wanted = sorted(partition for partition in self._new if not self._waits.rests(partition))
+        if not wanted:
+            return
+        logs, waiting = claiming.bounds(self._consumer, wanted), len(wanted)
+        for partition in wanted:
+            try:
+                if partition not in logs:
+                    raise TimeoutError("its log does not answer")
+                self._claim(partition, logs[partition])
+                waiting -= 1
+            except OutsideTheLog as outside:
+                self._halt(partition, outside)
+                waiting -= 1
+            except PASSING as fault:
+                close_old_connections()
+                self._waits.begin(partition, now)
+                log.warning("claim waits", extra={"partition": str(partition), "reason": str(fault)})
+        if waiting < len(wanted):
             announce()
 
-    def _claim(self, partition: TopicPartition, start: int, end: int) -> None:
-        topic_id = self._cluster.topic_ids[partition.topic]
-        claim = offsets.claim(
-            self._cluster.id, topic_id, partition.topic, partition.partition, self._handler.group, start
-        )
-        if not start <= claim.next_offset <= end:
-            raise OutsideTheLog(partition, claim.next_offset, start, end)
+    def _claim(self, partition: TopicPartition, bounds: Bounds) -> None:
+        claim = claiming.claim(self._cluster, self._handler.group, partition, bounds)
         if claim.deaths:
             log.warning("died here before", extra={"place": claim.place, "deaths": claim.deaths})
         self._new.discard(partition)
-        self._claims[partition], self._ends[partition] = claim, end
-        self._go_to(partition, claim.next_offset)
+        self._claims[partition], self._logs[partition] = claim, bounds
+        self._go_to(partition, claim.next_offset, claim.last_record)
         self._go_or_rest(partition)
         self._commit(partition, claim.next_offset)  # the latest commit of the one before may have been lost
+
+    def _halt(self, partition: TopicPartition, why: OutsideTheLog) -> None:
+        """The others go on. It is claimed again now and then: an operator may have said how to go on."""
+        log.error("halted: see `seckill offsets`", extra={"group": self._handler.group, "reason": str(why)})
+        try:
+            if partition in self._claims:
+                offsets.halt(self._claims[partition], str(why))
+        except PASSING:
+            pass  # it is found again when it is claimed next
+        self._set_aside(partition, LONGEST_PAUSE_S)
+
+    def _set_aside(self, partition: TopicPartition, seconds: float) -> None:
+        self._let_go([partition])
+        self._consumer.pause(partition)
+        self._new.add(partition)
+        self._waits.begin(partition, time.monotonic(), seconds)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         client.rejoin(self._consumer)
@@ -226,27 +229,37 @@ class Loop:
         for partition in partitions:
             self._new.discard(partition)
             self._claims.pop(partition, None)
-            self._pauses.pop(partition, None)
+            for each in (self._pauses, self._waits, self._continuity):
+                each.forget(partition)
             self._held.discard(partition)
 
-    def _go_to(self, partition: TopicPartition, offset: int) -> None:
+    def _go_to(self, partition: TopicPartition, offset: int, last_record: str) -> None:
+        """Go on there. First comes the record before it, if it is still in the log, to be recognised."""
         self._positions[partition] = offset
-        self._consumer.seek(partition, offset)
+        is_there = bool(last_record) and offset > self._logs[partition].start
+        self._continuity.enter(partition, last_record if is_there else "")
+        self._consumer.seek(partition, offset - 1 if is_there else offset)
 
     # ── work ─────────────────────────────────────────────────────────────────────────────────────
 
     def _work(self, partition: TopicPartition, records: Sequence[Any]) -> None:
-        claim = self._claims[partition]
+        claim, position = self._claims[partition], self._positions[partition]
         try:
-            end = self._worker.work(claim, records, self._positions[partition])
+            good, enter_again = self._continuity.follow(partition, position, records)
+            end = self._worker.work(claim, good, position) if good else position
+        except OtherLog as other:
+            self._halt(partition, other)
         except offsets.Fenced as fenced:
             self._look_again(partition, fenced)
         except PASSING as fault:
             self._pause(partition, fault)
         else:
             self._positions[partition] = end
-            self._pauses.pop(partition, None)
-            self._commit(partition, end)
+            self._pauses.forget(partition)
+            if good:
+                self._commit(partition, end)
+            if enter_again:
+                self._look_again(partition, TimeoutError("claimed while its leader changed"))
 
     def _commit(self, partition: TopicPartition, offset: int) -> None:
         """Copy a row's offset to the broker, for its tools."""
@@ -256,7 +269,7 @@ class Loop:
         """Go where the claim stands: a COMMIT whose answer was lost may have been one. If it is not ours any more,
         let go; whoever has it has claimed it."""
         try:
-            at = offsets.position(self._claims[partition])
+            at = offsets.standing(self._claims[partition])
         except PASSING as fault:
             self._pause(partition, fault)
             return
@@ -265,15 +278,13 @@ class Loop:
             self._let_go([partition])
             self._consumer.pause(partition)
         else:
-            self._go_to(partition, at)
-            self._commit(partition, at)
+            self._go_to(partition, *at)
+            self._commit(partition, at[0])
 
     def _pause(self, partition: TopicPartition, fault: Exception) -> None:
         """Try this partition again later."""
-        before = self._pauses.get(partition)
-        seconds = FIRST_PAUSE_S if before is None else min(2 * before.seconds, LONGEST_PAUSE_S)
+        seconds = self._pauses.begin(partition, time.monotonic())
         log.warning("paused", extra={"partition": str(partition), "seconds": seconds, "reason": str(fault)})
-        self._pauses[partition] = Pause(time.monotonic() + seconds, seconds)
         self._consumer.pause(partition)
         close_old_connections()
         try:
@@ -283,18 +294,7 @@ class Loop:
 
     def _resume(self, partition: TopicPartition) -> None:
         """From where the row says that it stands: part of the batch may have been done."""
-        self._pauses[partition] = self._pauses[partition]._replace(until=float("inf"))
+        self._pauses.end(partition)
         self._look_again(partition, TimeoutError("claimed by another one during a pause"))
         if partition in self._claims:
             self._go_or_rest(partition)
-
-
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped there
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-
-    def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
-        self._loop.revoked(revoked)
-
-    def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
-        self._loop.assigned(assigned)

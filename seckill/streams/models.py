@@ -41,6 +41,15 @@ class ConsumerOffset(models.Model):
     trying_to = models.BigIntegerField(default=0)  # beyond next_offset: a batch is being tried, or its process died
     deaths = models.IntegerField(default=0)  # of processes, since the last advance
     careful_to = models.BigIntegerField(default=0)  # up to here one record at a time
+    is_at_work = models.BooleanField(
+        default=False, db_default=False
+    )  # on the one record at next_offset, and waits for no lock
+    last_record = models.CharField(
+        max_length=32, default="", db_default=""
+    )  # identity of the record before next_offset; "": unknown
+    halted = models.TextField(
+        default="", db_default=""
+    )  # why the group does not go on here: the log is not the one that was read
 
     class Meta:
         db_table = "streams_offset"

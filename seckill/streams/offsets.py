@@ -1,12 +1,16 @@
 """How far a group has read: rows claimed on assignment and advanced, fenced by epoch, with the effects of a batch.
 
-What is about to be tried is noted before (`begin`), and forgotten by the advance. Who claims a row on which something
-was being tried knows that his predecessor died of it, or at it: that range is then worked on one record at a time.
+What is about to be tried is noted before (`begin`), and forgotten by the advance. A successor that claims a row on
+which something was being tried works on that range one record at a time. Only then a death counts against a record, and
+only while its process really worked on it: the note is taken back while it waits for a lock of the database
+(`waiting`), because a process that is killed then says nothing of its record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from django.db import connection, transaction
@@ -19,15 +23,26 @@ CLAIM_LOCK_MS = 500
 """The predecessor may be frozen in the middle of its transaction; other partitions can be claimed meanwhile."""
 
 
+_alone: ContextVar[Claim | None] = ContextVar("alone", default=None)
+
+
 class Fenced(Exception):
     """Somebody else has claimed the partition, or the batch does not begin where the last one ended."""
 
 
 class OutsideTheLog(Exception):
-    """The log does not have what comes next for a group: evidence is missing, so nobody guesses."""
+    """The log does not have what comes next for a group, or is not the log that it has read: records may be missing."""
 
     def __init__(self, partition: TopicPartition, wanted: int, start: int, end: int) -> None:
         super().__init__(f"{partition.topic}-{partition.partition}: offset {wanted} is outside {start} to {end}")
+
+
+class OtherLog(OutsideTheLog):
+    """At the offset of the last record that was read stands another one."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        text = f"{partition.topic}-{partition.partition}: offset {offset} is not the record that was read there"
+        Exception.__init__(self, text)
 
 
 class Claim(NamedTuple):
@@ -40,8 +55,9 @@ class Claim(NamedTuple):
     group: str
     epoch: int
     next_offset: int
-    deaths: int  # of processes that tried what stands at next_offset, since the last advance
+    deaths: int  # of processes that worked on the one record at next_offset, since the last advance
     careful_to: int  # up to here one record at a time
+    last_record: str = ""  # identity of the record before next_offset, if it is known
 
     @property
     def place(self) -> str:
@@ -54,10 +70,11 @@ INSERT INTO streams_offset AS mine
 VALUES (%s, %s, %s, %s, %s, 1, %s, 0, 0, 0)
 ON CONFLICT (consumer_group, cluster_id, topic_id, partition) DO UPDATE SET
     epoch = mine.epoch + 1,
-    deaths = mine.deaths + (mine.trying_to > mine.next_offset)::int,
+    deaths = mine.deaths + mine.is_at_work::int,
+    is_at_work = false,
     careful_to = greatest(mine.careful_to, mine.trying_to),
     trying_to = 0
-RETURNING epoch, next_offset, deaths, careful_to
+RETURNING epoch, next_offset, deaths, careful_to, last_record
 """
 
 _MINE = "consumer_group = %b AND cluster_id = %b AND topic_id = %b AND partition = %b AND epoch = %b"
@@ -67,9 +84,16 @@ _BEGIN = f"""
 UPDATE streams_offset SET trying_to = %b
 WHERE {_MINE} AND next_offset = %b AND set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
-_GIVE_UP = f"UPDATE streams_offset SET trying_to = 0 WHERE {_MINE}"
-_ADVANCE = f"UPDATE streams_offset SET next_offset = %b, trying_to = 0, deaths = 0 WHERE {_MINE} AND next_offset = %b"
-_POSITION = f"SELECT next_offset FROM streams_offset WHERE {_MINE}"
+_BEGIN_ALONE = f"UPDATE streams_offset SET trying_to = %b, is_at_work = true WHERE {_MINE} AND next_offset = %b"
+_AT_WORK = f"UPDATE streams_offset SET is_at_work = %b WHERE {_MINE}"
+_GIVE_UP = f"UPDATE streams_offset SET trying_to = 0, is_at_work = false WHERE {_MINE}"
+_ADVANCE = f"""
+UPDATE streams_offset SET next_offset = %b, last_record = %b, trying_to = 0, is_at_work = false, deaths = 0,
+    halted = ''
+WHERE {_MINE} AND next_offset = %b
+"""
+_POSITION = f"SELECT next_offset, last_record FROM streams_offset WHERE {_MINE}"
+_HALT = f"UPDATE streams_offset SET halted = %b WHERE {_MINE}"
 
 
 def claim(cluster_id: str, topic_id: str, topic: str, partition: int, group: str, log_start: int) -> Claim:
@@ -80,9 +104,35 @@ def claim(cluster_id: str, topic_id: str, topic: str, partition: int, group: str
         return Claim(cluster_id, topic_id, topic, partition, group, *cursor.fetchone())
 
 
-def begin(claim: Claim, start: int, end: int) -> None:
-    """Before the transaction of the effects: `start` to `end` is tried now. `Fenced` before anything has happened."""
-    _update(_BEGIN, [end, *_mine(claim), start], claim, start)
+def begin(claim: Claim, start: int, end: int, *, alone: bool = False) -> None:
+    """Before the transaction of the effects: `start` to `end` is tried now. `Fenced` before anything has happened.
+    `alone`: one record of a range in which a process died."""
+    _update(_BEGIN_ALONE if alone else _BEGIN, [end, *_mine(claim), start], claim, start)
+    _alone.set(claim if alone else None)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Around what waits for a lock in the transaction of the effects: a process killed inside did not die of that.
+    Noted on another connection, because that transaction may never commit; and only for a record that is tried alone.
+    """
+    claim = _alone.get()
+    if claim is None:
+        yield
+        return
+    _note(claim, is_at_work=False)
+    yield
+    _note(claim, is_at_work=True)
+
+
+def _note(claim: Claim, *, is_at_work: bool) -> None:
+    beside = connection.copy()
+    try:
+        beside.ensure_connection()
+        with beside.wrap_database_errors:
+            beside.connection.cursor().execute(_AT_WORK.replace("%b", "%s"), [is_at_work, *_mine(claim)])
+    finally:
+        beside.close()
 
 
 def give_up(claim: Claim) -> None:
@@ -90,16 +140,28 @@ def give_up(claim: Claim) -> None:
     statements.execute(_GIVE_UP, _mine(claim))
 
 
-def advance(claim: Claim, start: int, end: int) -> None:
-    """Inside the transaction of the effects: from `start` to `end`, or `Fenced`."""
+def advance(claim: Claim, start: int, end: int, last_record: str = "") -> None:
+    """Inside the transaction of the effects: from `start` to `end`, or `Fenced`. `last_record`: the identity of the
+    one before `end`."""
     assert connection.in_atomic_block
-    _update(_ADVANCE, [end, *_mine(claim), start], claim, start)
+    _update(_ADVANCE, [end, last_record, *_mine(claim), start], claim, start)
 
 
 def position(claim: Claim) -> int | None:
     """Where the claim stands; None if it is somebody else's by now."""
+    at = standing(claim)
+    return None if at is None else at[0]
+
+
+def standing(claim: Claim) -> tuple[int, str] | None:
+    """Where the claim stands, and the identity of the record before that."""
     rows = statements.fetch(_POSITION, _mine(claim))
-    return int(rows[0][0]) if rows else None
+    return (int(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+def halt(claim: Claim, reason: str) -> None:
+    """For operators to see: the group does not go on here (seckill/streams/resuming.py)."""
+    statements.execute(_HALT, [reason, *_mine(claim)])
 
 
 def positions(group: str, cluster_id: str, topic_ids: Sequence[str]) -> dict[TopicPartition, int]:

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from seckill.streams import faults, letters, offsets, traces
 from seckill.streams.circuit import Circuit
 from seckill.streams.offsets import Claim
-from seckill.streams.records import Batch, Buries, Handler, Permanent, received
+from seckill.streams.records import Batch, Buries, Handler, Permanent, identity, received
 
 log = logging.getLogger(__name__)
 
@@ -60,14 +60,14 @@ class Worker:
             records = records[1:]
         careful = sum(1 for record in records if record.offset < claim.careful_to)
         for record in records[:careful]:
-            start = self._settle(claim, [record], start)
+            start = self._settle(claim, [record], start, alone=True)
         return self._settle(claim, records[careful:], start) if records[careful:] else start
 
-    def _settle(self, claim: Claim, records: Sequence[Any], start: int) -> int:
+    def _settle(self, claim: Claim, records: Sequence[Any], start: int, *, alone: bool = False) -> int:
         """One transaction; where a record is at fault for good, halves, down to the one that is."""
         end: int = records[-1].offset + 1
         faults.point(f"{self._handler.group}.before_batch")
-        offsets.begin(claim, start, end)
+        offsets.begin(claim, start, end, alone=alone)
         try:
             self._attempt(claim, records, start, end)
         except (*PASSING, offsets.Fenced):
@@ -82,19 +82,20 @@ class Worker:
         return end
 
     def _attempt(self, claim: Claim, records: Sequence[Any], start: int, end: int) -> None:
+        last = identity(records[-1])
         if self._delivery is Delivery.AT_MOST_ONCE:
             with transaction.atomic():
-                offsets.advance(claim, start, end)
+                offsets.advance(claim, start, end, last)
             faults.point(f"{self._handler.group}.between")
         with transaction.atomic():
             self._handle(claim, records)
             if self._delivery is Delivery.EXACTLY_ONCE:
-                offsets.advance(claim, start, end)
+                offsets.advance(claim, start, end, last)
             faults.point(f"{self._handler.group}.before_commit")
         if self._delivery is Delivery.AT_LEAST_ONCE:
             faults.point(f"{self._handler.group}.between")
             with transaction.atomic():
-                offsets.advance(claim, start, end)
+                offsets.advance(claim, start, end, last)
         faults.point(f"{self._handler.group}.after_commit")
 
     def _handle(self, claim: Claim, records: Sequence[Any]) -> None:
@@ -124,7 +125,7 @@ class Worker:
         with transaction.atomic():
             letters.bury(claim, record, reason=reason, attempts=attempts)
             self._tell_handler(claim, record)
-            offsets.advance(claim, start, record.offset + 1)
+            offsets.advance(claim, start, record.offset + 1, identity(record))
         self._circuit.note(now, dead=1)
         self._tries.pop((claim.topic, claim.partition), None)
         log.error(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
+from django.db import DataError
 
 from seckill.streams import letters
-from seckill.streams.models import DeadLetter
+from seckill.streams.models import DeadLetter, OutboxRow
 from seckill.streams.records import Batch, Permanent
 from seckill.streams.working import Worker
 from tests.concurrency.streams_cast import Notes, claim, effects, record
@@ -103,3 +104,22 @@ def test_what_nobody_can_read_can_be_discarded_but_not_replayed() -> None:
     assert "no envelope" in str(letters.replay(letter, handler))
     assert letters.discard(letter, handler, "noise") is None
     assert handler.given_up == []
+
+
+def test_what_the_database_refuses_to_note_can_be_discarded_all_the_same(letter: DeadLetter) -> None:
+    handler = mock.Mock(spec=Fussy(), group="readers")
+    handler.discard.side_effect = DataError("bigint out of range")
+    assert letters.discard(letter, handler, "it can never be decided") is None
+    assert now(letter).state == State.DISCARDED
+
+
+def test_the_copy_of_a_large_letter_fits_into_a_record_and_the_row_keeps_all_of_it() -> None:
+    big = record(0, content=b"{" + bytes(1_000_000))
+    big.headers = [(f"h{number}" * 50, b"x" * 20_000) for number in range(500)]
+    Worker(Fussy()).work(claim(), [big], 0)
+    row = OutboxRow.objects.get(writer="letters")
+    assert len(row.value) + sum(len(name) + len(text) for name, text in row.headers.items()) < 800_000
+    [letter] = letters.listed()
+    assert bytes(letter.value or b"") == big.value
+    assert row.headers["dead.truncated"] == f"{len(big.value)} bytes; all of them: letter {letter.id}"
+    assert len(letter.headers) == 500

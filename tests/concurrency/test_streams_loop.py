@@ -17,7 +17,6 @@ from seckill.stack.broker import BrokerProcess
 from seckill.streams import loop, switches
 from seckill.streams.loop import Loop
 from seckill.streams.models import ConsumerOffset
-from seckill.streams.offsets import OutsideTheLog
 from seckill.streams.records import Batch
 from seckill.streams.working import Delivery
 from seckill.topics import Topic
@@ -154,17 +153,6 @@ def test_a_commit_whose_answer_is_lost_counts_once(broker: BrokerProcess, monkey
         fill(broker.address, topic, range(COUNT, COUNT + 2))
         until(lambda: all_read(topic, COUNT + 2), "what came later")
     assert effects() == [str(number) for number in range(COUNT + 2)]
-
-
-def test_an_offset_that_the_log_does_not_have_stops_the_consumer(broker: BrokerProcess) -> None:
-    topic = make_topic(broker.address, partitions=1)
-    fill(broker.address, topic, range(3))
-    with consuming(Notes(topic=topic), broker):
-        until(lambda: all_read(topic, 3), "the group to be through")
-    ConsumerOffset.objects.update(next_offset=1000)
-    running = Loop(Notes(topic=topic), broker.address, "late")
-    with pytest.raises(OutsideTheLog, match="offset 1000 is outside 0 to 3"):
-        running.run()
 
 
 class Few(Notes):

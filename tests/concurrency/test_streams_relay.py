@@ -13,13 +13,15 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.future import Future
+from kafka.partitioner import murmur2
 
 from seckill.envelope import decode, new
 from seckill.stack.broker import BrokerProcess
 from seckill.streams import traces
 from seckill.streams.models import OutboxRow
-from seckill.streams.outbox import Event, publish
+from seckill.streams.outbox import Event, Row, insert, publish
 from seckill.streams.relay import Relay
 from seckill.topics import Topic
 from tests.concurrency.streams_cast import EFFECTS, make_topic
@@ -182,6 +184,57 @@ def test_a_broker_that_is_away_delays_and_reorders_nothing(broker: BrokerProcess
         until(is_published, "an empty outbox")
     told = by_key(read(broker, topic))
     assert {key: list(dict.fromkeys(numbers)) for key, numbers in told.items()} == in_order()
+
+
+def test_a_partition_that_does_not_acknowledge_delays_its_own_rows_only_and_keeps_their_order(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(broker.address)
+    offline = threading.Event()
+    offline.set()
+    held: list[tuple[Any, Any]] = []
+    send = KafkaProducer.send
+
+    def stalling(self: KafkaProducer, to: str, partition: int, **record: Any) -> Any:
+        """As of a partition whose log is offline: no answer, for as long as that lasts."""
+        if partition != 0 or not offline.is_set():
+            return send(self, to, partition=partition, **record)
+        future = Future()
+        held.append((future, lambda: send(self, to, partition=partition, **record)))
+        return future
+
+    monkeypatch.setattr(KafkaProducer, "send", stalling)
+    monkeypatch.setattr("seckill.streams.relay.LOT_S", 0.1)
+    with relaying(broker):
+        for start in range(0, COUNT, 20):
+            say(topic, range(start, start + 20))
+        others = sum(1 for number in range(COUNT) if partition_of(number) != 0)
+        until(lambda: OutboxRow.objects.count() == COUNT - others, "the other partition's to be published")
+        assert 0 < others < COUNT and {each.partition for each in read(broker, topic)} == {1}
+        offline.clear()
+        for future, really in held:
+            really().get(10)
+            future.success(None)
+        until(is_published, "an empty outbox")
+    assert by_key(read(broker, topic)) == in_order()
+
+
+def partition_of(number: int) -> int:
+    return int(murmur2(f"user{number % KEYS}".encode()) & 0x7FFFFFFF) % 2
+
+
+def test_a_record_that_the_broker_never_takes_is_put_aside_and_those_behind_it_go_on(broker: BrokerProcess) -> None:
+    topic = make_topic(broker.address, partitions=1)
+    huge = Row(topic.name, "user0", uuid4(), bytes(2_000_000), {})
+    with transaction.atomic():
+        say(topic, [0])
+        insert(EFFECTS, [huge])
+        say(topic, range(KEYS, 3 * KEYS))
+    with relaying(broker):
+        until(lambda: not OutboxRow.objects.filter(writer=EFFECTS).exists(), "the others to be published")
+    assert OutboxRow.objects.get().writer == f"{EFFECTS}.refused", "it stays where it can be seen"
+    told = {key: list(dict.fromkeys(numbers)) for key, numbers in by_key(read(broker, topic)).items()}
+    assert told["user0"] == [0, KEYS, 2 * KEYS]
 
 
 def test_an_event_carries_the_trace_of_its_cause(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,11 +82,11 @@ def test_a_zombie_that_was_overtaken_within_its_batch_leaves_nothing() -> None:
 def test_without_the_fence_the_zombie_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the same, with an advance that looks at nothing."""
 
-    def careless(claim: offsets.Claim, start: int, end: int) -> None:
+    def careless(claim: offsets.Claim, start: int, end: int, last_record: str = "") -> None:
         ConsumerOffset.objects.update(next_offset=end)
 
     monkeypatch.setattr(offsets, "advance", careless)
-    monkeypatch.setattr(offsets, "begin", lambda claim, start, end: None)
+    monkeypatch.setattr(offsets, "begin", lambda claim, start, end, alone: None)
     old = claim()
     new = claim()
     Worker(Notes()).work(new, records(3), 0)
@@ -215,6 +215,37 @@ def test_processes_that_die_before_they_try_anything_bury_nobody() -> None:
         claim()
     assert life(Notes())
     assert dead() == []
+
+
+def test_processes_killed_while_they_wait_for_a_lock_bury_nobody() -> None:
+    """Something holds the stock row; the operator restarts the consumer again and again, the hard way."""
+
+    def wait(batch: Batch) -> None:
+        with offsets.waiting():
+            raise Killed
+
+    for _ in range(3 * MOST_DEATHS):
+        assert not life(Notes(wait))
+    assert ConsumerOffset.objects.get().deaths == 0
+    assert life(Notes())
+    assert dead() == []
+    assert len(effects()) == 50
+
+
+def test_processes_that_die_at_their_first_record_after_the_lock_is_theirs_bury_it() -> None:
+    """The control."""
+
+    def work(batch: Batch) -> None:
+        with offsets.waiting():
+            pass
+        if batch.records[0].offset == 0:
+            raise Killed
+
+    lives = 0
+    while not life(Notes(work)):
+        lives += 1
+        assert lives < 10
+    assert (lives, dead()) == (MOST_DEATHS + 1, [0])
 
 
 def test_an_outage_is_no_death() -> None:

@@ -25,3 +25,10 @@ def test_a_large_share_opens_it_and_a_quiet_window_closes_it() -> None:
     assert circuit.is_open(1)
     assert circuit.is_open(WINDOW_S)
     assert not circuit.is_open(WINDOW_S + 1)
+
+
+def test_what_left_the_window_is_forgotten_although_nobody_asks() -> None:
+    circuit = Circuit()
+    for batch in range(100_000):
+        circuit.note(batch * 0.02, good=1)
+    assert len(circuit._counts) <= WINDOW_S / 0.02 + 1

@@ -1,0 +1,172 @@
+"""A log that has lost records, or is another one: its group halts there, loses nothing in silence, and others go on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from seckill.audit.models import Entry
+from seckill.stack.broker import BrokerProcess
+from seckill.streams import bounds, claiming, loop, resuming
+from seckill.streams.models import ConsumerOffset
+from seckill.topics import Topic
+from tests.concurrency.streams_cast import Notes, effects, fill, make_topic
+from tests.concurrency.test_streams_loop import all_read, consuming
+from tests.services import until
+
+COUNT = 20
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "SESSION_MS", 2_000)
+    monkeypatch.setattr(loop, "LONGEST_PAUSE_S", 0.2)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker whose files are cut: nobody else's."""
+    with BrokerProcess(tmp_path, {"auto.create.topics.enable": "false"}) as process:
+        yield process
+
+
+def cut(broker: BrokerProcess, topic: Topic, partition: int, keep: int) -> None:
+    """A power loss that takes back acknowledged records: the segment ends after so many."""
+    broker.kill()
+    [segment] = (broker.data / f"{topic.name}-{partition}").glob("*.log")
+    content, at, records = segment.read_bytes(), 0, 0
+    while records < keep:
+        size = 12 + int.from_bytes(content[at + 8 : at + 12], "big")
+        records += int.from_bytes(content[at + 57 : at + 61], "big")
+        at += size
+    assert records == keep, "batches end there"
+    with segment.open("r+b") as file:
+        file.truncate(at)
+    for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (broker.data / name).unlink(missing_ok=True)
+    broker.start()
+
+
+def each_alone(broker: BrokerProcess, topic: Topic, numbers: range) -> None:
+    """A batch for each record, so that the log can be cut between any two."""
+    for number in numbers:
+        fill(broker.address, topic, [number])
+
+
+def halted() -> dict[int, str]:
+    return {row.partition: row.halted for row in resuming.halted()}
+
+
+def read_all(own: BrokerProcess, topic: Topic, count: int = COUNT) -> None:
+    with consuming(Notes(topic=topic), own):
+        until(lambda: all_read(topic, count), "the group to be through")
+
+
+def test_a_shorter_log_halts_its_partition_only_and_an_operator_lets_it_go_on(own: BrokerProcess) -> None:
+    topic = make_topic(own.address)
+    each_alone(own, topic, range(COUNT))
+    read_all(own, topic)
+    cut(own, topic, 0, keep=6)
+    with consuming(Notes(topic=topic), own):
+        until(lambda: halted().get(0), "partition 0 to halt")
+        assert "offset 10 is outside 0 to 6" in halted()[0]
+        fill(own.address, topic, [COUNT + 1])  # to partition 1
+        until(lambda: str(COUNT + 1) in effects(), "partition 1 to go on")
+        with pytest.raises(resuming.Refused, match="not halted"):
+            resuming.resume(own.address, "readers", topic.name, 1, because="never")
+        with pytest.raises(resuming.Refused, match="offsets 0 to 6, got 7"):
+            resuming.resume(own.address, "readers", topic.name, 0, at=7, because="never")
+        assert resuming.resume(own.address, "readers", topic.name, 0, at=6, because="the disk lied") == (10, 6)
+        fill(own.address, topic, [COUNT])
+        until(lambda: str(COUNT) in effects(), "partition 0 to go on")
+    assert halted() == {}
+    done = Entry.objects.filter(verb="offsets resume", result="done").get()
+    assert done.arguments == {"at": 6, "was": 10, "because": "the disk lied"}
+
+
+def test_a_log_that_has_grown_past_the_offset_again_is_not_taken_for_the_one_that_was_read(own: BrokerProcess) -> None:
+    """The new records between the loss and the group's offset would never be read."""
+    topic = make_topic(own.address, partitions=1)
+    each_alone(own, topic, range(10))
+    read_all(own, topic, 10)
+    cut(own, topic, 0, keep=5)
+    fill(own.address, topic, range(100, 120))
+    with consuming(Notes(topic=topic), own):
+        until(lambda: halted().get(0), "the group to halt")
+        assert "offset 9 is not the record that was read there" in halted()[0]
+        assert not {str(number) for number in range(100, 120)} & set(effects()), "nothing is skipped in silence"
+        resuming.resume(own.address, "readers", topic.name, 0, at=5, because="the disk lied")
+        until(lambda: "119" in effects(), "the group to go on")
+    counted = Counter(effects())
+    assert all(counted[str(number)] == 1 for number in range(100, 120))
+
+
+def test_a_log_that_changes_under_a_running_consumer_is_seen_when_its_leader_is_a_new_one(own: BrokerProcess) -> None:
+    topic = make_topic(own.address)
+    each_alone(own, topic, range(COUNT))
+    with consuming(Notes(topic=topic), own):
+        until(lambda: all_read(topic, COUNT), "the group to be through")
+        cut(own, topic, 0, keep=4)
+        fill(own.address, topic, range(100, 140))
+        until(lambda: halted().get(0), "partition 0 to halt")
+        until(lambda: "139" in effects(), "partition 1 to go on")
+    assert {int(text) % 2 for text in effects() if int(text) >= 100} == {1}
+
+
+def test_a_restart_of_the_broker_that_loses_nothing_halts_nobody(own: BrokerProcess) -> None:
+    """The control, twice: with the consumer running, and without."""
+    topic = make_topic(own.address)
+    each_alone(own, topic, range(COUNT))
+    with consuming(Notes(topic=topic), own):
+        until(lambda: all_read(topic, COUNT), "the group to be through")
+        own.kill()
+        own.start()
+        fill(own.address, topic, range(COUNT, COUNT + 10))
+        until(lambda: all_read(topic, COUNT + 10), "what came later")
+    own.restart()
+    fill(own.address, topic, range(COUNT + 10, COUNT + 20))
+    read_all(own, topic, COUNT + 20)
+    assert effects().count("0") == 1 and len(effects()) == COUNT + 20
+    assert halted() == {}
+
+
+def test_a_partition_without_an_answer_keeps_none_of_the_others_waiting(
+    own: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is offline when the consumer starts: its log cannot be read."""
+    monkeypatch.setattr(claiming, "ALL_MS", 300)
+    topic = make_topic(own.address, partitions=3)
+    each_alone(own, topic, range(9))
+    own.stop()
+    folder = own.data / f"{topic.name}-0"
+    [segment] = folder.glob("*.log")
+    whole = segment.read_bytes()
+    segment.unlink()
+    segment.mkdir()  # what should be a file is a folder: this partition is offline
+    own.start()
+    with consuming(Notes(topic=topic), own):
+        until(lambda: len(effects()) == 6, "the others to be read")
+        fill(own.address, topic, [10, 11])
+        until(lambda: len(effects()) == 8, "the others to go on")
+        own.stop()
+        segment.rmdir()
+        segment.write_bytes(whole)
+        own.start()
+        until(lambda: len(effects()) == 11, "the one that is back")
+    assert halted() == {}
+
+
+def test_offsets_of_a_partition_that_does_not_answer_are_left_out(own: BrokerProcess) -> None:
+    topic = make_topic(own.address)
+    each_alone(own, topic, range(4))
+    admin = KafkaAdminClient(bootstrap_servers=own.address)
+    both = bounds.online(admin, [topic.name])
+    missing = TopicPartition(topic.name, 7)
+    assert bounds.ends(admin, [*both, missing]) == dict.fromkeys(both, 2)
+    assert bounds.starts(admin, both) == dict.fromkeys(both, 0)
+    admin.close()
+    assert ConsumerOffset.objects.count() == 0
