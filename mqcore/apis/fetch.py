@@ -5,6 +5,7 @@ Fetch sessions are declined (session id 0), which every client accepts: each req
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later
@@ -29,6 +30,9 @@ decode = decode_fetch
 MANY = 64  # partitions of one fetch; more are read after a pause, not after every append
 PAUSE_MS = 0.02  # for each of them, a few times what reading it takes
 
+WAITING_PARTITIONS_MAX = 100_000
+"""Of all fetches that wait, some 400 bytes each. A fetch of more than `MANY` partitions does not wait above it."""
+
 Topics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
 Answer = tuple[ErrorCode, Topics]
 
@@ -42,10 +46,10 @@ def handle(request: FetchRequest, call: Call) -> Answer | Later:
     if request.session_epoch > 0:  # 0 asks for a session and −1 for none: both name all they want, whatever the id
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
     count = sum(len(topic.partitions) for topic in request.topics)
-    if count > MANY:
+    if count > 1:
         request = request._replace(topics=_once(request.topics))
     reading = _Reading(request, call)
-    if reading.collect() or request.max_wait_ms <= 0 or not reading.partitions:
+    if reading.collect() or request.max_wait_ms <= 0 or not reading.may_wait():
         return ErrorCode.NONE, reading.topics
     reading.park()
     return LATER
@@ -57,16 +61,20 @@ class _Reading:
     def __init__(self, request: FetchRequest, call: Call) -> None:
         self._request = request
         self._call = call
+        self._most = min(request.max_bytes, call.services.config.fetch_max_bytes)
+        self._enough = min(request.min_bytes, self._most)
         self._waiting = False
         self.topics: Topics = []
-        self.partitions: list[Partition] = []
+        self.partitions: list[tuple[Partition, FetchPartition]] = []
+        self._sizes: dict[Partition, int] = {}  # what there is to read in each
+        self._moved: dict[Partition, FetchPartition] = {}  # partitions that have more since the last look
 
     def collect(self) -> bool:
         """Read; True if the answer should not wait (enough, or something is wrong)."""
         request, services = self._request, self._call.services
-        left = most = min(request.max_bytes, services.config.fetch_max_bytes)
+        left = most = self._most
         committed_only = request.isolation_level == READ_COMMITTED
-        self.topics, self.partitions = [], []
+        self.topics, self.partitions, self._sizes = [], [], {}
         at_once = False
         for name, topic_id, wanted in request.topics:
             results = []
@@ -77,14 +85,16 @@ class _Reading:
                     at_once = True
                 else:
                     assert isinstance(found, Partition)
-                    self.partitions.append(found)
+                    self.partitions.append((found, want))
                     size = size_of((result.records,))
                     left -= size
+                    if size:
+                        self._sizes[found] = size
                     if size and want.fetch_offset < found.log.segments.active.base_offset:
                         at_once = True  # it read to the end of a sealed segment: no wait makes that more
                 results.append(result)
             self.topics.append((name, topic_id, results))
-        return at_once or most - left >= min(request.min_bytes, most)
+        return at_once or most - left >= self._enough
 
     def _read(
         self, found: Partition | ErrorCode, want: FetchPartition, left: int, first: bool, committed_only: bool
@@ -118,17 +128,26 @@ class _Reading:
             [] if committed_only else None,
         )
 
+    def may_wait(self) -> bool:
+        count = len(self.partitions)
+        if count > MANY and self._call.services.waiting_partitions + count > WAITING_PARTITIONS_MAX:
+            return False
+        return count > 0
+
     def park(self) -> None:
         self._waiting = True
-        clock = self._call.services.clock
-        self._timer = clock.call_later(self._request.max_wait_ms, self._answer)
+        services = self._call.services
+        services.waiting_partitions += len(self.partitions)
+        self._timer = services.clock.call_later(self._request.max_wait_ms, self._answer)
         self._again = False
         self._call.when_gone = self._leave
-        for partition in self.partitions:
-            partition.watchers.add(self, self._told)
+        self.topics = []
+        for partition, want in self.partitions:
+            partition.watchers.add(self, partial(self._told, partition, want))
 
-    def _told(self) -> None:
+    def _told(self, partition: Partition, want: FetchPartition) -> None:
         """Something moved. Many partitions may move in one turn of the loop: look once, after it."""
+        self._moved[partition] = want
         if self._again:
             return
         self._again = True
@@ -139,12 +158,36 @@ class _Reading:
 
     def _look(self) -> None:
         self._again = False
-        if self._waiting and (self.collect() or self._call.services.stopping):
-            self._finish()
+        if not self._waiting:
+            return
+        stopping = self._call.services.stopping
+        if stopping or self._may_be_enough():
+            watched = self.partitions
+            if self.collect() or stopping:
+                self.partitions = watched  # those that it has to leave
+                self._finish()
+            else:
+                self.partitions, self.topics = watched, []
+
+    def _may_be_enough(self) -> bool:
+        """Reads only the partitions that moved, because a fetch that waits for much may name many."""
+        moved, self._moved = self._moved, {}
+        committed_only = self._request.isolation_level == READ_COMMITTED
+        for partition, want in moved.items():
+            result = self._read(partition, want, self._most, True, committed_only)
+            size = size_of((result.records,))
+            if result.error_code or result.diverging_epoch is not None:
+                return True
+            if size and want.fetch_offset < partition.log.segments.active.base_offset:
+                return True
+            self._sizes[partition] = size
+        return sum(self._sizes.values()) >= self._enough
 
     def _answer(self) -> None:
         if self._waiting:
+            watched = self.partitions
             self.collect()
+            self.partitions = watched
             self._finish()
 
     def _finish(self) -> None:
@@ -154,7 +197,8 @@ class _Reading:
     def _leave(self) -> None:
         self._waiting = False
         self._timer.cancel()
-        for partition in self.partitions:
+        self._call.services.waiting_partitions -= len(self.partitions)
+        for partition, _ in self.partitions:
             partition.watchers.remove(self)
 
 

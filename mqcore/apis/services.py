@@ -58,6 +58,8 @@ class Services:
     topic_defaults: dict[str, str] = field(default_factory=dict)
     """Topic settings of the broker's configuration, by topic setting name."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
+    waiting_partitions: int = 0
+    """Partitions named by fetches that wait for more."""
     all_topics: AllTopics = field(default_factory=AllTopics)
     stopping: bool = False
     """Nobody is kept waiting any more."""

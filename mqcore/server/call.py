@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
 
+FETCH = 1
+FETCH_WEIGHT = 16
+"""Memory of a waiting fetch, in multiples of its bytes: it watches each of its partitions."""
+
 
 class ServerCall:
     """Implements `mqcore.apis.call.Call`."""
@@ -73,7 +77,8 @@ class ServerCall:
 
     def held_bytes(self, request_bytes: int) -> int:
         """What it keeps in memory while it waits: what was produced and what is fetched are in the log."""
-        request = 0 if self._served.api.key == PRODUCE else request_bytes
+        key = self._served.api.key
+        request = 0 if key == PRODUCE else request_bytes * FETCH_WEIGHT if key == FETCH else request_bytes
         return request + buffered(self.pieces or ())
 
     def answer(self, response: Any) -> None:

@@ -54,6 +54,7 @@ class Counter:
             clock=self.clock,
             metrics=Metrics(),
             stopping=False,
+            waiting_partitions=0,
             partitions=self,
             image=SimpleNamespace(topics=topics, topics_by_id={topic.id: topic for topic in topics.values()}),
         )

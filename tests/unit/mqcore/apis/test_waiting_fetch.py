@@ -10,6 +10,7 @@ import pytest
 from mqcore.apis import fetch
 from mqcore.apis.call import LATER
 from mqcore.disk.memory import MemoryDisk
+from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.fetch import FetchRequest
 from tests.unit.mqcore.apis.counter import ORDERS, PAYMENTS, Counter, CounterCall, fetch_request
@@ -205,3 +206,44 @@ def test_a_full_answer_does_not_wait_for_more_bytes_than_it_may_hold() -> None:
         counter.stages[ORDERS].append()
     answer, _ = ask(counter, fetch_request((ORDERS, 0), min_bytes=10_000, max_bytes=500))
     assert answer is not LATER
+
+
+def test_fetches_of_many_partitions_do_not_wait_when_too_many_partitions_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch, "MANY", 1)
+    monkeypatch.setattr(fetch, "WAITING_PARTITIONS_MAX", 3)
+    counter = Counter()
+    answer, first = ask(counter, fetch_request((ORDERS, 0), (PAYMENTS, 0)))
+    assert answer is LATER and counter.services.waiting_partitions == 2
+    answer, _ = ask(counter, fetch_request((ORDERS, 0), (PAYMENTS, 0)))
+    assert parts(answer) == [("NONE", 0), ("NONE", 0)]
+    answer, small = ask(counter, fetch_request((ORDERS, 0)))
+    assert answer is LATER and counter.services.waiting_partitions == 3
+    append(counter, ORDERS)
+    counter.clock.advance(100)
+    assert first.answers and small.answers and counter.services.waiting_partitions == 0
+    assert not counter.stages[ORDERS].partition.watchers and not counter.stages[PAYMENTS].partition.watchers
+
+
+def test_a_waiting_fetch_reads_what_moved_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = Counter()
+    answer, call = ask(counter, fetch_request((ORDERS, 0), (PAYMENTS, 0), min_bytes=400))
+    assert answer is LATER
+    orders, payments = counter.stages[ORDERS].partition, counter.stages[PAYMENTS].partition
+    read: list[Partition] = []
+    fetched = Partition.fetch
+
+    def counted(partition: Partition, *arguments: Any, **options: Any) -> Any:
+        read.append(partition)
+        return fetched(partition, *arguments, **options)
+
+    monkeypatch.setattr(Partition, "fetch", counted)
+    append(counter, ORDERS)
+    append(counter, ORDERS)
+    counter.clock.advance(0)
+    assert read == [orders] and not call.answers
+    append(counter, PAYMENTS)
+    counter.clock.advance(0)
+    assert read == [orders, payments, orders, payments] and len(call.answers) == 1
+    assert sum(size for _, size in parts(call.answers[0])) >= 400
