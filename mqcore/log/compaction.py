@@ -24,7 +24,7 @@ from mqcore.log.errors import CorruptLog
 from mqcore.log.index import OffsetIndex, TimeIndex
 from mqcore.log.log import Log
 from mqcore.log.rolling import MOST_RELATIVE
-from mqcore.log.segment import LOG, NO_TIMESTAMP, Segment
+from mqcore.log.segment import INDEX, LOG, NO_TIMESTAMP, SUFFIXES, TIME_INDEX, Segment
 from mqcore.wire.batches import BadBatch, BatchHeader, read_header
 from mqcore.wire.records import iterate_records
 
@@ -90,7 +90,7 @@ class Compactor:
         self._latest: dict[bytes, int] = {}
         self._last_of_producer: dict[int, int] = {}
         self._covered = self._range.first_dirty
-        self._beside: str | None = None  # the file we write, until it has its place
+        self._beside: list[str] = []  # the files we write, until they have their places
         self.cleaned_to = self._range.first_dirty
         self.bytes_before = 0
         self.bytes_after = 0
@@ -116,9 +116,9 @@ class Compactor:
 
     def _drop_what_was_written(self) -> None:
         """A full disk needs the space. (Steps that are never resumed leave the file to the next run or start.)"""
-        if self._beside is not None:
-            self._disk.remove(self._beside)
-            self._beside = None
+        for path in self._beside:
+            self._disk.remove(path)
+        self._beside = []
 
     def _clean(self, originals: Sequence[Segment]) -> Iterator[File | None]:
         rules = Rules(self._latest, self._now_ms, self._log.config.delete_retention_ms)
@@ -147,6 +147,7 @@ class Compactor:
                     yield from self._note_keys(segment.file.read(position, header.size), header)
                 self._covered = header.next_offset
                 yield None
+            self._log.segments.keep_open(segment)
 
     def _note_keys(self, batch: bytes, header: BatchHeader) -> Iterator[None]:
         latest: dict[bytes, int] = {}
@@ -170,15 +171,16 @@ class Compactor:
                     self._last_of_producer[header.producer_id] = header.last_offset
                 if number % _RECORDS_A_STEP == 0:
                     yield None
+            self._log.segments.keep_open(segment)
             yield None
 
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
     def _rewrite(self, group: Sequence[Segment], rules: Rules) -> Generator[File | None, None, Segment]:
-        """Write the cleaned segment beside its originals; its file is durable when this ends."""
+        """Write the cleaned segment beside its originals; its files are durable when this ends."""
         base = group[0].base_offset
-        self._beside = group[0].path(LOG) + CLEANED
-        file = self._disk.open(self._beside, create=True)
+        self._beside = [group[0].path(suffix) + CLEANED for suffix in SUFFIXES]
+        file = self._disk.open(self._beside[0], create=True)
         file.truncate(0)
         cleaned = Segment(self._disk, self._log.directory, base, file=file)
         cleaned.use_indexes(OffsetIndex(), TimeIndex(), (NO_TIMESTAMP, base))
@@ -197,9 +199,13 @@ class Compactor:
                     waiting, headers = bytearray(), []
                 yield None
             self.bytes_before += segment.size
+            self._log.segments.keep_open(segment)
         cleaned.append(waiting, headers, interval)
         self.bytes_after += cleaned.size
         yield file
+        for path in cleaned.write_indexes(CLEANED):  # what a power loss leaves of an index might look right
+            with contextlib.closing(self._disk.open(path)) as index:
+                yield index
         return cleaned
 
     def _left_of(
@@ -235,12 +241,13 @@ class Compactor:
         end = self._log.segments.end_of(self._log.segments.index_of(group[-1].base_offset), self._log.end_offset)
         with self._log.faults.no_way_back():
             self._disk.rename(path + CLEANED, path + SWAP)
-            self._beside = None
             self._disk.sync_directory(directory)
             self._log.replace_segments(group, cleaned)
             finish_swap(self._disk, directory, cleaned.base_offset, end)
-        with contextlib.suppress(OSError), self._log.faults.may_pass():  # on a full disk they are rebuilt when read
-            self._log.segments.sync_later(cleaned.write_indexes())
+            for suffix in (INDEX, TIME_INDEX):
+                self._disk.rename(cleaned.path(suffix) + CLEANED, cleaned.path(suffix))
+            self._beside = []
+            self._log.segments.sync_later(())
 
 
 def group_segments(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:

@@ -256,13 +256,13 @@ class Segment:
         else:
             self._index, self._time_index = index, time_index
 
-    def write_indexes(self) -> list[str]:
+    def write_indexes(self, beside: str = "") -> list[str]:
         """Seal: both files as they stand, not yet durable; their paths, for the caller to sync. May be repeated."""
         index = self.index
         timestamp, offset = self.largest
         self.time_index.add(timestamp, offset - self.base_offset)
         written = []
-        for suffix, content in ((INDEX, index.encode()), (TIME_INDEX, self.time_index.encode())):
+        for suffix, content in ((INDEX + beside, index.encode()), (TIME_INDEX + beside, self.time_index.encode())):
             with closing(self._disk.open(self.path(suffix), create=True)) as file:
                 file.truncate(0)
                 file.append((content,))

@@ -18,7 +18,7 @@ from mqcore.wire.batches import (
     read_header,
 )
 from mqcore.wire.errors import ErrorCode, Refusal
-from mqcore.wire.records import iterate_records, request_limit
+from mqcore.wire.records import TIMESTAMP_MAX, TIMESTAMP_MIN, iterate_records, request_limit
 
 LAST_CODEC = 4  # zstd
 MOST_EXPANSION = 10  # decompressed, times max.message.bytes
@@ -94,14 +94,16 @@ def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
     try:
         limit = min(MOST_EXPANSION * config.max_message_bytes, request_limit(header))
         records = iterate_records(batch, header, limit_bytes=limit)
-        producer_sets_time = config.message_timestamp_type == "CreateTime"
+        earliest, latest = TIMESTAMP_MIN, TIMESTAMP_MAX
+        if config.message_timestamp_type == "CreateTime":
+            earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
+            latest = now_ms + config.message_timestamp_after_max_ms
         keyless: list[int] = []
         for number, record in enumerate(records):
             if record.key is None:
                 keyless.append(number)
-            timestamp = record.timestamp
-            if producer_sets_time and timestamp != NO_TIMESTAMP and not _is_acceptable(timestamp, config, now_ms):
-                return _refuse_timestamp(timestamp, now_ms)
+            if not earliest <= record.timestamp <= latest and record.timestamp != NO_TIMESTAMP:
+                return _refuse_timestamp(record.timestamp, now_ms)
     except BadBatch as bad:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
     return _refuse_keyless(keyless) if keyless else header

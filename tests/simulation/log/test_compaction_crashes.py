@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -89,6 +90,43 @@ def test_a_crash_at_any_call_loses_no_newest_record_and_brings_back_no_deleted_o
         reopened = open_log(disk, CONFIG, clean=True)
         assert records(reopened) == once_more
         assert not [name for name in disk.names("orders-0") if name.endswith((".cleaned", ".swap"))]
+
+
+LONG = replace(CONFIG, segment_bytes=1 << 16, index_interval_bytes=1)
+
+
+def long_log(seed: int) -> tuple[MemoryDisk, Log]:
+    """Its indexes have several sectors, of which a power loss may leave the first."""
+    disk = MemoryDisk(seed)
+    log = open_log(disk, LONG)
+    for number in range(300):
+        append(log, batch([b"v"], keys=[b"%d" % (number % 250)], timestamp=1000 + number))
+    log.roll(0)
+    log.sync()
+    return disk, log
+
+
+def test_an_index_that_a_power_loss_leaves_of_a_compacted_segment_is_whole() -> None:
+    """Retention and lookups by time believe it: the log itself is durable and is not read again."""
+    disk, log = long_log(0)
+    before = disk.changes
+    Compactor(disk, log, first_dirty=0, limit=300, now_ms=0).run()
+    calls, index = disk.changes - before, f"orders-0/{0:020}.timeindex"
+    whole, found = disk.read_whole(index), 0
+    for seed in range(calls + 20):
+        disk, log = long_log(seed)
+        original = disk.read_whole(index)
+        disk.crash_at(1 + seed, "after")
+        with contextlib.suppress(Crashed):
+            Compactor(disk, log, first_dirty=0, limit=300, now_ms=0).run()
+        disk.crash("power")
+        again = open_log(disk, LONG, recovery_point=300)
+        if disk.exists(index):
+            assert disk.read_whole(index) in (whole, original), seed
+            found += 1
+        assert again.segments.items[0].largest == (1299, 299), seed
+        assert again.offset_for_time(1299, limit=300) == (1299, 299, 0), seed
+    assert found > 5
 
 
 def test_a_run_makes_enough_calls_to_be_worth_enumerating() -> None:
