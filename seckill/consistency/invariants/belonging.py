@@ -64,7 +64,7 @@ def _payments(evidence: Evidence, found: Found) -> None:
         payment = ours.get(back.payment_id)
         if payment is None:
             found.say_wrong(f"a callback about payment {back.payment_id}, which does not exist")
-        elif not (payment.was_captured if back.kind == "captured" else payment.was_refunded):
+        elif back.kind == "captured" and not payment.was_captured:
             found.say_missing(
                 f"the provider called back: {back.kind}; the payment is not", Subject(None, payment.order_id)
             )

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id
+from seckill.consistency.invariants.causes import in_order_of_cause
 from seckill.consistency.rows import Attempt, Requested
 from seckill.consistency.verdicts import Found, Subject
 
@@ -20,8 +21,8 @@ Buyer = tuple[str, int]
 
 def clocks_agree(evidence: Evidence, found: Found) -> None:
     """I31. A request is admitted while its buyer waits for the answer, the log takes it in after that and within 30 s
-    (or when it was sent again), it is decided after the log took it, and the decision is published after it was
-    decided; by five clocks, of which none is ahead of the next by more than 5 s."""
+    (or when it was sent again), and it is decided after the log took it; nothing that follows stands anywhere before
+    its cause, or after the report. The clocks of different hosts may be 5 s apart."""
     sent = attempts_of(evidence)
     first_ms: list[int] = []
     for request, said in evidence.first_requested.items():
@@ -42,6 +43,7 @@ def clocks_agree(evidence: Evidence, found: Found) -> None:
     if first_ms and min(first_ms) > SKEW_MS:
         found.say_wrong(f"every request entered the log {min(first_ms)} ms or more after its admission")
     _decisions(evidence, found)
+    in_order_of_cause(evidence, found, SKEW_MS)
     if first_ms:
         found.facts["from admission to log, least ms"] = min(first_ms)
         found.facts["from admission to log, most ms"] = max(first_ms)
@@ -58,17 +60,6 @@ def _decisions(evidence: Evidence, found: Found) -> None:
             entered.append(row.decided_at_ms - said.timestamp_ms)
             if entered[-1] < -SKEW_MS:
                 found.say_wrong(f"decided {-entered[-1]} ms before the log took it in", Subject(row.request_id))
-        if row.decided_at_ms > evidence.taken_at_ms + SKEW_MS:
-            found.say_wrong("decided in the future", Subject(row.request_id))
-    for event in evidence.decisions_said:
-        at_ms = decided.get(event.request_id)
-        if at_ms is not None and event.timestamp_ms < at_ms - SKEW_MS:
-            found.say_wrong(
-                f"published {at_ms - event.timestamp_ms} ms before it was decided", Subject(event.request_id)
-            )
-    for change in evidence.orders_said:
-        if change.at_ms is not None and change.timestamp_ms < change.at_ms - SKEW_MS:
-            found.say_wrong(f"published {change.at_ms - change.timestamp_ms} ms early", Subject(change.request_id))
     for entry in evidence.ledger:
         at_ms = decided.get(entry.request_id) if entry.request_id is not None else None
         if entry.kind == "reserve" and at_ms is not None and abs(entry.at_ms - at_ms) > SKEW_MS:

@@ -19,6 +19,8 @@ STALE_MS = 10_000
 """A gateway that cannot read the sale serves what it knew for so long."""
 USER_RATE, USER_BURST, ADDRESS_RATE, ADDRESS_BURST = 5, 20, 200, 1000
 """The token buckets of the gateway: purchases a second, and at once."""
+USER_TRIES_MAX = 100
+"""Of one user in one sale."""
 MOVING = ("slots", "topics", "backlog", "partitions")
 """Verbs under which a user's place in the queue may be moved."""
 
@@ -28,7 +30,8 @@ Call = Attempt | Called
 def gateway_told_the_truth(evidence: Evidence, found: Found) -> None:
     """I29. Sold out, closed, paused, not open yet, unknown, too often, ticket or key used before, queue too long: each
     refusal of the gateway names its reason, and that reason held when it was given; nobody is turned away for long
-    without a fault that explains it."""
+    without a fault that explains it, and nobody let in without a good ticket of his own; what was accepted about an
+    order was done."""
     sale = SaleHistory(evidence)
     counts: Counter[str] = Counter()
     calls: list[Call] = [*evidence.attempts, *evidence.called]
@@ -40,22 +43,22 @@ def gateway_told_the_truth(evidence: Evidence, found: Found) -> None:
         counts[kind if call.status else "no answer"] += 1
         if is_outage(call) and call.problem not in JUDGES:
             continue
-        judge = JUDGES.get(call.problem)
-        if judge is None:
-            why = (
-                f"for the reason {call.problem!r}, which the report does not know"
-                if call.problem
-                else "without a reason"
-            )
-        else:
-            why = judge(sale, call)
+        why = _why_false(sale, call)
         if why:
             found.say_wrong(f"{_what(call)} was refused with {call.status} {call.problem}: {why}", _of(call))
+    _accepted(evidence, sale, found)
     for outage in outages(evidence):
         found.say_wrong(str(outage))
     _orders(evidence, found)
     for kind, count in counts.most_common():
         found.facts[kind] = count
+
+
+def _why_false(sale: SaleHistory, call: Call) -> str:
+    if call.problem not in JUDGES:
+        return f"the report knows no {call.problem!r}" if call.problem else "no reason was given"
+    status, judge = JUDGES[call.problem]
+    return judge(sale, call) if call.status == status else f"that is answered with {status}"
 
 
 Judge = Callable[[SaleHistory, Call], str]
@@ -102,7 +105,7 @@ def _paused(sale: SaleHistory, call: Call) -> str:
 
 def _no_sale(sale: SaleHistory, call: Call) -> str:
     made = sale.levels.get(call.sale_id or 0)
-    return "" if not made or call.at_ms < made[0].from_ms + SKEW_MS else "there was such a sale"
+    return "" if not made or _end(call) < made[0].from_ms else "there was such a sale"
 
 
 def _key_reused(sale: SaleHistory, call: Call) -> str:
@@ -142,6 +145,23 @@ def _too_many(sale: SaleHistory, call: Call) -> str:
         or _is_empty(sale.everybody, call, ADDRESS_RATE, ADDRESS_BURST)  # forwarded addresses may not be trusted
     )
     return "" if is_empty else "neither its user nor its address had sent that many"
+
+
+def _tries(sale: SaleHistory, call: Call) -> str:
+    tried = sum(each.sale_id == call.sale_id and each.at_ms <= _end(call) for each in sale.by_user[call.user_id])
+    return "" if tried > USER_TRIES_MAX else f"the user had tried {tried - 1} times"
+
+
+def _unpaid(sale: SaleHistory, call: Call) -> str:
+    """What share of a sale an address may hold is a setting; nothing at all is never too much."""
+    assert isinstance(call, Attempt)
+    held = (
+        each
+        for each in sale.everybody
+        if each.at_ms <= _end(call) and each.status in (0, 202, 503) and each.sale_id == call.sale_id
+    )
+    others = {(each.user_id, each.key) for each in held} - {(call.user_id, call.key)}
+    return "" if others else "nobody had asked for any units"
 
 
 def _is_empty(attempts: list[Attempt], call: Attempt, rate: int, burst: int) -> bool:
@@ -187,27 +207,51 @@ def _not_pending(sale: SaleHistory, call: Call) -> str:
     return "" if any(at_ms <= _end(call) + SKEW_MS for at_ms in left_ms) else "the order waited for payment"
 
 
-JUDGES: Mapping[str, Judge] = {
-    "sold-out": _sold_out,
-    "sale-closed": _closed,
-    "not-open-yet": _not_open,
-    "sale-paused": _paused,
-    "no-such-sale": _no_sale,
-    "key-reused": _key_reused,
-    "ticket-missing": _ticket_missing,
-    "ticket-invalid": _ticket_invalid,
-    "ticket-expired": _ticket_expired,
-    "ticket-spent": _ticket_spent,
-    "too-many-requests": _too_many,
-    "queue-too-long": _too_long,
-    "queue-moving": _moving,
-    "bad-quantity": _bad_quantity,
-    "bad-idempotency-key": _never,
-    "not-signed-in": _never,
-    "no-such-order": _no_order,
-    "nothing-to-pay": _not_pending,
-    "not-cancellable": _not_pending,
+JUDGES: Mapping[str, tuple[int, Judge]] = {
+    "sold-out": (409, _sold_out),
+    "sale-closed": (410, _closed),
+    "not-open-yet": (403, _not_open),
+    "sale-paused": (503, _paused),
+    "no-such-sale": (404, _no_sale),
+    "key-reused": (422, _key_reused),
+    "ticket-missing": (403, _ticket_missing),
+    "ticket-invalid": (403, _ticket_invalid),
+    "ticket-expired": (403, _ticket_expired),
+    "ticket-spent": (409, _ticket_spent),
+    "too-many-requests": (429, _too_many),
+    "too-many-tries": (429, _tries),
+    "too-many-unpaid": (429, _unpaid),
+    "queue-too-long": (503, _too_long),
+    "queue-moving": (503, _moving),
+    "bad-quantity": (400, _bad_quantity),
+    "bad-idempotency-key": (400, _never),
+    "not-signed-in": (401, _never),
+    "no-such-order": (404, _no_order),
+    "nothing-to-pay": (409, _not_pending),
+    "not-cancellable": (409, _not_pending),
 }
+"""Of each kind of refusal: its status, and what is wrong with it if anything is."""
+
+
+def _accepted(evidence: Evidence, sale: SaleHistory, found: Found) -> None:
+    """Nobody is let in without a ticket that was his, for this sale, in time, and for this key alone."""
+    first: dict[tuple[str, int, str], Attempt] = {}
+    for attempt in sorted(evidence.attempts, key=lambda attempt: attempt.at_ms):
+        key = (attempt.user_id, attempt.sale_id, attempt.key)
+        is_known = key in first or attempt.status != 202
+        first.setdefault(key, attempt)
+        if is_known or attempt.ticket is None:
+            continue  # a key that was tried before may be known by now, whatever comes with it
+        given = sale.tickets.get(attempt.ticket)
+        why = ""
+        if given is None or (given.user_id, given.sale_id) != key[:2]:
+            why = "with a ticket that was not given to its buyer for this sale"
+        elif given.expires_at_ms is not None and given.expires_at_ms < attempt.at_ms - SKEW_MS:
+            why = f"{attempt.at_ms - given.expires_at_ms} ms after its ticket had expired"
+        elif sale.accepted_keys[attempt.ticket] - {key[2]}:
+            why = "with a ticket that was spent"
+        if why:
+            found.say_wrong(f"a purchase was accepted {why}", _of(attempt))
 
 
 def _orders(evidence: Evidence, found: Found) -> None:
@@ -216,11 +260,12 @@ def _orders(evidence: Evidence, found: Found) -> None:
     cancelled = {change.order_id for change in evidence.transitions if change.after == "CANCELLED"}
     done: Mapping[str, set[Id]] = {"pay": paying, "cancel": cancelled}
     for call in evidence.called:
-        if (
-            call.status == 202
-            and call.order_id is not None
-            and call.order_id not in done.get(call.what, {call.order_id})
-        ):
+        if call.status != 202 or call.what not in done:
+            continue
+        order = evidence.order_by_id.get(call.order_id) if call.order_id is not None else None
+        if order is None or order.user_id != call.user_id:
+            found.say_wrong(f"{call.what} of another's order was accepted", _of(call))
+        elif order.id not in done[call.what]:
             found.say_missing(f"{call.what} was accepted, and nothing came of it", _of(call))
 
 

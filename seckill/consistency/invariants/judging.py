@@ -10,6 +10,7 @@ from seckill.consistency.invariants import (
     gateway_refusals,
     messages,
     money,
+    operators,
     orders,
     prices,
     publishing,
@@ -54,7 +55,9 @@ INVARIANTS = (
     Invariant("I28", "inventory's refusals give the true reason", ("L", "O"), refusals.reasons_are_true),
     Invariant("I29", "the gateway's refusals were true", ("C", "K", "L", "O"), gateway_refusals.gateway_told_the_truth),
     Invariant("I30", "messages are right and in order", ("K", "O", "N"), messages.messages_are_right),
-    Invariant("I31", "the clocks agree about every request", ("K", "L", "O"), clocks.clocks_agree),
+    Invariant("I31", "clocks agree, and nothing comes before its cause", ("K", "L", "O"), clocks.clocks_agree),
+    Invariant("I32", "what operators did is in the books", ("L", "O"), operators.verbs_are_in_the_books),
+    Invariant("I33", "orders and payments move as they may", ("O", "P"), orders.orders_move_as_they_may),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.identity import Id
 from seckill.consistency.rows import RESERVED
 from seckill.consistency.verdicts import Found, Subject
 
@@ -15,6 +16,22 @@ ACCOUNT_OF = {
     "NOT_PLACED": ("released",),
 }
 """Where the units of an order stand, by its state."""
+
+MOVES = {
+    "": ("PENDING_PAYMENT", "NOT_PLACED"),
+    "PENDING_PAYMENT": ("PAID", "EXPIRED", "CANCELLED"),
+    "PAID": ("REFUNDED",),
+}
+"""Where an order may go from each state."""
+
+MONEY = {
+    "open": ((False, False),),
+    "voided": ((False, False),),
+    "captured": ((True, False),),
+    "refunding": ((True, False),),
+    "refunded": ((True, True),),
+}
+"""Whether a payment was captured and refunded, by its state."""
 
 GRACE_MS = 15_000
 """The sweep looks every half second, and asks the provider first."""
@@ -41,6 +58,8 @@ def ledger_is_orders(evidence: Evidence, found: Found) -> None:
         if decision is None or decision.decision != RESERVED:
             said = "nothing" if decision is None else decision.decision
             found.say_wrong(f"reserved in the ledger, and decided {said}", subject)
+        elif decision.stock_version != entry.version:
+            found.say_wrong(f"reserved at version {entry.version}, decided at {decision.stock_version}", subject)
         if order is None:
             if hold.state != "released":
                 found.say_missing("reserved, and there is no order", subject)
@@ -55,6 +74,45 @@ def ledger_is_orders(evidence: Evidence, found: Found) -> None:
             found.say_missing(f"the order is {order.state}, its units are {hold.state}", subject)
     for state in sorted({order.state for order in evidence.orders}):
         found.facts[f"orders {state}"] = sum(order.state == state for order in evidence.orders)
+
+
+def orders_move_as_they_may(evidence: Evidence, found: Found) -> None:
+    """I33. Each order begins once and moves only as orders may, from where it was left, to the state it is in; a
+    payment is in the state that its capture and refund say, and only a late one goes back while its order is not
+    refunded."""
+    last: dict[Id, str] = {}
+    for change in evidence.transitions:
+        found.looked_at += 1
+        before = last.get(change.order_id, "")
+        if change.before != before or change.after not in MOVES.get(before, ()):
+            now = before or "new"
+            found.say_wrong(
+                f"moved {change.before} → {change.after}, and it was {now}", Subject(order_id=change.order_id)
+            )
+        if not before:
+            order = evidence.order_by_id.get(change.order_id)
+            if order is not None and order.placed_at_ms != change.at_ms:
+                found.say_wrong(f"placed at {order.placed_at_ms}, begun at {change.at_ms}", Subject(None, order.id))
+        last[change.order_id] = change.after
+    for order in evidence.orders:
+        found.looked_at += 1
+        if last.get(order.id) != order.state:
+            was = last.get(order.id, "nowhere")
+            found.say_wrong(f"is {order.state}, and its history leaves it {was}", Subject(order.request_id, order.id))
+    for name in last.keys() - evidence.order_by_id.keys():
+        found.say_wrong(f"a history of order {name}, which does not exist")
+    for payment in evidence.payments:
+        found.looked_at += 1
+        if (payment.was_captured, payment.was_refunded) not in MONEY.get(payment.state, ()):
+            did = f"captured {payment.was_captured}, refunded {payment.was_refunded}"
+            found.say_wrong(f"a payment is {payment.state}: {did}", Subject(None, payment.order_id))
+        order = evidence.order_by_id.get(payment.order_id)
+        if order is not None and payment.was_captured:
+            goes_back = payment.state in ("refunding", "refunded")
+            if payment.late and not goes_back:
+                found.say_wrong("a late payment is kept", Subject(None, order.id))
+            elif not payment.late and goes_back != (order.state == "REFUNDED"):
+                found.say_wrong(f"its payment is {payment.state}, the order {order.state}", Subject(None, order.id))
 
 
 def ended_in_time(evidence: Evidence, found: Found) -> None:

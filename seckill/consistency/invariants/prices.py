@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from seckill.consistency.evidence import Evidence
-from seckill.consistency.rows import Sale, Stock
 from seckill.consistency.verdicts import Found, Subject
-
-CREATED = "sale create"
 
 
 def prices_hold(evidence: Evidence, found: Found) -> None:
-    """I25. The unit price of a sale is the one it was created with, and every amount is that price times the quantity:
-    in the decision, in the order, in each of its events, and in each payment."""
+    """I25. Every amount is the declared unit price times the quantity: in the decision, in the order, in each of its
+    events, and in each payment; the provider takes and gives back no other (I14)."""
     articles = {(stock.sale_id, stock.sku): stock for stock in evidence.stocks}
     for stock in evidence.stocks:
         found.looked_at += 1
         if stock.unit_price is None:
             found.unknown.append(f"no unit price is known of sale {stock.sale_id} {stock.sku}")
-    _as_created(evidence, found)
     for said in evidence.decisions_said:
         stock_of = articles.get((said.sale_id or 0, said.sku))
         if said.unit_price is not None:
@@ -57,34 +50,3 @@ def prices_hold(evidence: Evidence, found: Found) -> None:
             found.say_wrong(
                 f"a payment over {payment.amount}, of an order over {known.amount}", Subject(None, known.id)
             )
-
-
-def _as_created(evidence: Evidence, found: Found) -> None:
-    """Against the audit trail, where it still has the sale's first entry: it is known by its article and window."""
-    sales = {sale.id: sale for sale in evidence.sales}
-    for stock in evidence.stocks:
-        sale = sales.get(stock.sale_id)
-        if sale is None or stock.unit_price is None:
-            continue
-        entries = [verb.arguments for verb in evidence.verbs if _created(verb.verb, verb.target, verb.arguments, stock)]
-        same_window = [entry for entry in entries if _window(entry) == (sale.opens_at_ms, sale.closes_at_ms)]
-        if same_window and not any(_is_as_created(entry, sale, stock) for entry in same_window):
-            found.say_wrong(
-                f"sale {stock.sale_id} {stock.sku} has another price, cap or stock than it was created with"
-            )
-        elif entries and not same_window:
-            found.say_wrong(f"sale {stock.sale_id} {stock.sku} has another window than any sale that was created")
-
-
-def _created(verb: str, target: str, arguments: Mapping[str, Any], stock: Stock) -> bool:
-    return verb == CREATED and target.endswith(f" {stock.sku}") and "unit_price" in arguments
-
-
-def _window(entry: Mapping[str, Any]) -> tuple[Any, Any]:
-    return entry.get("opens_at_ms"), entry.get("closes_at_ms")
-
-
-def _is_as_created(entry: Mapping[str, Any], sale: Sale, stock: Stock) -> bool:
-    return (entry.get("unit_price"), entry.get("cap"), entry.get("units")) == (
-        stock.unit_price, stock.cap, stock.declared,
-    )  # fmt: skip

@@ -71,7 +71,7 @@ def _decisions(evidence: Evidence, found: Found) -> None:
             continue
         fields = (
             Field("user", said.user_id, row.user_id), Field("sale", said.sale_id, row.sale_id),
-            Field("article", said.sku or None, row.sku), Field("quantity", said.quantity, row.quantity),
+            Field("article", _known(said.sku, said.sale_id), row.sku), Field("quantity", said.quantity, row.quantity),
             Field("stock version", said.stock_version, row.stock_version),
             Field("decided_at_ms", said.decided_at_ms, row.decided_at_ms), Field("cause", said.cause, row.request_id),
             Field("origin", said.origin, None if evidence.was_examined(row.request_id) else row.place),
@@ -122,7 +122,8 @@ def _changes(evidence: Evidence, found: Found) -> None:
             continue
         fields = (
             Field("request", event.request_id, order.request_id), Field("user", event.user_id, order.user_id),
-            Field("sale", event.sale_id, order.sale_id), Field("article", event.sku or None, order.sku or None),
+            Field("sale", event.sale_id, order.sale_id),
+            Field("article", _known(event.sku, event.sale_id), _known(order.sku, order.cause)),
             Field("quantity", event.quantity, order.quantity),
             Field("pay_before_ms", event.pay_before_ms, order.pay_before_ms), Field("cause", event.cause, order.cause),
             Field("origin", event.origin, order.origin),
@@ -181,9 +182,10 @@ def _releases(evidence: Evidence, found: Found) -> None:
             found.say_wrong(f"a {entry.kind} in the ledger, caused by {kinds[entry.cause]}", subject)
         fields = (
             Field("cause", event.cause, entry.cause), Field("stock version", event.stock_version, entry.version),
-            Field("quantity", event.quantity, entry.units), Field("reason", event.reason or None, reason),
+            Field("quantity", event.quantity, entry.units),
+            Field("reason", _known(event.reason, event.stock_version), reason),
             Field("sale", event.sale_id, stock and stock.sale_id),
-            Field("article", event.sku or None, stock and stock.sku),
+            Field("article", _known(event.sku, event.sale_id), stock and stock.sku),
             Field("user", event.user_id, hold and hold.user_id), Field("origin", event.origin, hold and hold.origin),
         )  # fmt: skip
         _compare(found, RELEASED, fields, subject)
@@ -195,10 +197,10 @@ def _settled(evidence: Evidence, found: Found) -> None:
     """What settlement has read is what was said, and it has posted what the ledger has."""
     events = {event.event_id: event for event in evidence.orders_said}
     posted = {entry.cause for entry in evidence.ledger if entry.kind in ("sell", "release", "return")}
-    seen = set()
+    settled_for: dict[Id, Id] = {}
     for row in evidence.settled:
         found.looked_at += 1
-        seen.add(row.event_id)
+        settled_for[row.event_id] = row.request_id
         event, subject = events.get(row.event_id), Subject(row.request_id)
         if event is None:
             found.say_missing(f"settlement has read {row.kind}, which is not in the topic", subject)
@@ -210,7 +212,11 @@ def _settled(evidence: Evidence, found: Found) -> None:
     for entry in evidence.ledger:
         if entry.kind == "reserve" and entry.cause != entry.request_id:
             found.say_wrong("a reservation whose cause is not its request", Subject(entry.request_id))
-        elif entry.kind in ("sell", "release", "return") and entry.cause not in seen:
+        elif entry.cause in settled_for and settled_for[entry.cause] != entry.request_id:
+            found.say_wrong(
+                f"a {entry.kind} in the ledger, caused by an event of another request", Subject(entry.request_id)
+            )
+        elif entry.kind in ("sell", "release", "return") and entry.cause not in settled_for:
             found.say_wrong(
                 f"a {entry.kind} in the ledger, caused by nothing that settlement has read", Subject(entry.request_id)
             )
@@ -238,6 +244,11 @@ def _may_buy_again(evidence: Evidence, found: Found) -> None:
 
 def _at(topic: str, place: Place) -> tuple[str, int, int]:
     return topic, place.partition, place.offset
+
+
+def _known(text: str, beside: object) -> str | None:
+    """Empty is known to be empty where the fields beside it are known."""
+    return None if beside is None else text
 
 
 def _compare(found: Found, what: str, fields: Iterable[Field], subject: Subject) -> None:

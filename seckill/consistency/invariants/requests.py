@@ -14,11 +14,21 @@ DIGITS = 10**12
 
 
 def none_lost(evidence: Evidence, found: Found) -> None:
-    """I7. Every 202 names a place in the log, and the request stands there."""
+    """I7. Every 202 names a place in the log, and the request stands there, as it was asked for; one key of a buyer is
+    one request, and no other answer names one."""
+    keys: dict[tuple[str, int, str], Id] = {}
+    named: dict[Id, tuple[str, int, str]] = {}
     for attempt in evidence.attempts:
         if attempt.status != 202:
+            if attempt.request_id is not None:
+                found.say_wrong(f"answered {attempt.status}, with a request", Subject(attempt.request_id))
             continue
         found.looked_at += 1
+        key = (attempt.user_id, attempt.sale_id, attempt.key)
+        if attempt.request_id is not None and keys.setdefault(key, attempt.request_id) != attempt.request_id:
+            found.say_wrong("two requests under one key", Subject(attempt.request_id))
+        elif attempt.request_id is not None and named.setdefault(attempt.request_id, key) != key:
+            found.say_wrong("one request under two keys", Subject(attempt.request_id))
         if attempt.request_id is None or attempt.partition is None or attempt.offset is None:
             found.say_wrong("a 202 that names no request or no place", Subject(user_id=attempt.user_id))
             continue

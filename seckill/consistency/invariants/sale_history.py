@@ -35,7 +35,9 @@ class SaleHistory:
     def levels(self) -> dict[int, list[Level]]:
         found: dict[int, list[Level]] = {}
         for stock in self.evidence.stocks:
-            entries = self.evidence.entries.get(stock.id, [])
+            entries = self.evidence.entries.get(stock.id)
+            if not entries:
+                continue
             ends = [entry.at_ms for entry in entries[1:]] + [self.evidence.taken_at_ms]
             balance: Counter[str] = Counter()
             levels = found.setdefault(stock.sale_id, [])
@@ -82,6 +84,15 @@ class SaleHistory:
         for attempt in self.evidence.attempts:
             if attempt.ticket:
                 found[attempt.ticket].add((attempt.user_id, attempt.key))
+        return found
+
+    @cached_property
+    def accepted_keys(self) -> dict[str, set[str]]:
+        """The keys that were accepted with each ticket."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for attempt in self.evidence.attempts:
+            if attempt.ticket and attempt.status == 202:
+                found[attempt.ticket].add(attempt.key)
         return found
 
     @cached_property

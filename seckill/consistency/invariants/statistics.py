@@ -62,12 +62,56 @@ def _against_the_log(evidence: Evidence, found: Found, run: str, cuts: dict[tupl
     dead: dict[tuple[str, int], int] = defaultdict(int)
     for topic, place in {(letter.topic, letter.place) for letter in evidence.dead}:
         dead[topic, place.partition] += 1
+    units = {
+        (row.topic, row.partition, row.kind): (row.units, row.amount) for row in evidence.counted if row.run == run
+    }
+    for key, whole in _contents(evidence, cuts).items():
+        found.looked_at += 1
+        if key in units and not dead[key[:2]] and units[key] != whole:
+            found.say_wrong(
+                f"{run}: {units[key]} units and money of {key[2]} in {key[0]}-{key[1]}, where it is {whole}"
+            )
+    _as_far_as_it_says(evidence, found, run, cuts)
     for key in sorted(there.keys() | counted.keys()):
         topic, partition, kind = key
         found.looked_at += 1
         read, mine = len(there.get(key, ())), counted.get(key, 0)
         if abs(read - mine) > dead[topic, partition]:
             found.say_wrong(f"{run}: {mine} events {kind} in {topic}-{partition}, where there are {read}")
+
+
+def _as_far_as_it_says(evidence: Evidence, found: Found, run: str, cuts: dict[tuple[str, int], CountedTo]) -> None:
+    logs = {(log.topic, log.partition): log for log in evidence.logs}
+    for (topic, partition), cut in cuts.items():
+        log = logs.get((topic, partition))
+        if log is not None and (log.start, log.cut) == (cut.start, cut.end) and log.records != cut.records:
+            found.say_wrong(f"{run}: {cut.records} records of {topic}-{partition}, where there are {log.records}")
+        elif not 0 <= cut.start <= cut.end or (log is not None and cut.end > log.cut and not evidence.under_way):
+            found.say_wrong(f"{run}: counted [{cut.start}, {cut.end}) of {topic}-{partition}")
+
+
+def _contents(
+    evidence: Evidence, cuts: dict[tuple[str, int], CountedTo]
+) -> dict[tuple[str, int, str], tuple[int, int]]:
+    """Units and money of the distinct events below Spark's cuts, where the messages say both."""
+    found: dict[tuple[str, int, str], tuple[int, int]] = {}
+    seen: set[Id] = set()
+
+    def add(topic: str, place: Place, kind: str, event_id: Id, units: int | None, amount: int) -> None:
+        cut = cuts.get((topic, place.partition))
+        if cut is not None and cut.start <= place.offset < cut.end and event_id not in seen and units is not None:
+            seen.add(event_id)
+            key = (topic, place.partition, kind)
+            before = found.get(key, (0, 0))
+            found[key] = (before[0] + units, before[1] + amount)
+
+    for asked in evidence.requested:
+        add(asked.place.topic, asked.place, REQUESTED, asked.request_id, asked.quantity, 0)
+    for decided in evidence.decisions_said:
+        add(DECISIONS, decided.place, decided.decision, decided.event_id, decided.quantity, 0)
+    for changed in evidence.orders_said:
+        add(ORDERS, changed.place, changed.event, changed.event_id, changed.quantity, changed.amount or 0)
+    return found
 
 
 def _said(evidence: Evidence) -> Iterator[Said]:

@@ -107,22 +107,37 @@ def gate_agrees(evidence: Evidence, found: Found) -> None:
         if hold.is_active:
             active[hold.stock_id].add(hold.request_id)
     owed = set(evidence.gate_owed)
+    stocks = {stock.id: stock for stock in evidence.stocks}
+    over = {sale.id for sale in evidence.sales if sale.state == "closed" or sale.closes_at_ms < evidence.taken_at_ms}
+    asked = {gate.stock_id for gate in evidence.gates}
     for stock in evidence.stocks:
         if stock.gate_retired:
             found.looked_at += 1
             found.facts[f"{_name(stock)}: gate"] = "retired, the sale is over"
+            if stock.sale_id not in over:
+                found.say_wrong(f"{_name(stock)}: its gate is retired, and the sale is not over")
+        elif stock.id not in asked:
+            found.unknown.append(f"{_name(stock)}: its gate was not asked")
     for gate in evidence.gates:
         if gate.free is None:
             found.unknown.append(f"stock {gate.stock_id}: the gate has nothing of its present epoch")
             continue
         found.looked_at += 1
-        stock = next(stock for stock in evidence.stocks if stock.id == gate.stock_id)
+        stock = stocks.get(gate.stock_id)
+        if stock is None:
+            found.say_wrong(f"the gate has stock {gate.stock_id}, which is not there")
+            continue
         found.facts[f"{_name(stock)}: free in the gate, beyond the row"] = gate.free - stock.available
         for request in gate.granted.keys() - active[gate.stock_id] - owed:
             found.say_missing("granted in the gate, and not a holder", Subject(request))
         for hold in evidence.holds:
-            if hold.stock_id == gate.stock_id and hold.is_active and hold.request_id not in gate.granted:
+            if hold.stock_id != gate.stock_id or not hold.is_active:
+                continue
+            units = gate.granted.get(hold.request_id)
+            if units is None:
                 found.say_missing("a holder, and the gate does not know him", Subject(hold.request_id))
+            elif units != hold.quantity:
+                found.say_missing(f"holds {hold.quantity}, and the gate has {units}", Subject(hold.request_id))
 
 
 def no_undersell(evidence: Evidence, found: Found) -> None:

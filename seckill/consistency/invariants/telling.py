@@ -52,6 +52,8 @@ def told_the_truth(evidence: Evidence, found: Found) -> None:
         found.looked_at += len(seen)
         now = truth(evidence, request)
         subject = Subject(request)
+        if request not in owners:
+            found.say_missing("a purchase was seen that is not in the log", subject)
         before = ""
         for sight in sorted(seen, key=lambda sight: sight[:2]):
             if sight.state not in LATER:

@@ -64,7 +64,7 @@ def half_price(evidence: Evidence) -> Evidence:
     )
 
 
-@corruption("I25", "the price of a sale is changed after it was created, and everybody pays the new one")
+@corruption("I32", "the price of a sale is changed after it was created, and everybody pays the new one")
 def price_changed(evidence: Evidence) -> Evidence:
     stock = first(evidence.stocks, lambda stock: bool(stock.unit_price))
     orders = {order.id for order in evidence.orders if order.sale_id == stock.sale_id}
@@ -90,6 +90,24 @@ def _twice(row: Any) -> Any:
 @corruption("I25", "the price of a sale is not known", Verdict.UNKNOWN)
 def price_unknown(evidence: Evidence) -> Evidence:
     return replace(evidence, stocks=[stock._replace(unit_price=None) for stock in evidence.stocks])
+
+
+@corruption("I32", "a sale is closed, and no operator has closed it")
+def closed_by_nobody(evidence: Evidence) -> Evidence:
+    sale = first(evidence.sales, lambda sale: sale.state == "open")
+    return replace(evidence, sales=instead(evidence.sales, sale, sale._replace(state="paused")))
+
+
+@corruption("I33", "an order becomes PAID after it was cancelled")
+def paid_after_the_end(evidence: Evidence) -> Evidence:
+    change = first(evidence.transitions, lambda change: change.after == "PAID")
+    return replace(evidence, transitions=instead(evidence.transitions, change, change._replace(before="CANCELLED")))
+
+
+@corruption("I33", "a late payment is kept")
+def late_payment_kept(evidence: Evidence) -> Evidence:
+    payment = first(evidence.payments, lambda payment: payment.was_captured and not payment.was_refunded)
+    return replace(evidence, payments=instead(evidence.payments, payment, payment._replace(late=True)))
 
 
 # ── I26: events ──────────────────────────────────────────────────────────────────────────────────

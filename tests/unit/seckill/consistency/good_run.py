@@ -125,8 +125,8 @@ class Run:
         self.evidence.dead.append(letter)
         at_ms = self._tick()
         made = rows.Order(
-            name("order", request), request, said.user_id, SALE, 1, 0, "NOT_PLACED", at_ms, at_ms, SKU, said.event_id,
-            self.evidence.decision_of[request].place,
+            name("order", request), request, said.user_id, SALE, 1, 0, "NOT_PLACED", at_ms + 10, at_ms, SKU,
+            said.event_id, self.evidence.decision_of[request].place,
         )  # fmt: skip
         self.evidence.orders.append(made)
         event = self._announce(made, "", "NOT_PLACED", "OrderNotPlaced")
@@ -148,7 +148,7 @@ class Run:
     def _place(self, request: Id, user: str) -> None:
         order, at_ms = name("order", request), self._tick()
         made = rows.Order(
-            order, request, user, SALE, 1, PRICE, "PENDING_PAYMENT", at_ms, TAKEN_MS + 60_000, SKU,
+            order, request, user, SALE, 1, PRICE, "PENDING_PAYMENT", at_ms + 10, TAKEN_MS + 60_000, SKU,
             name("decided", request), self._place_of(request),
         )  # fmt: skip
         self.evidence.orders.append(made)
@@ -236,6 +236,7 @@ class Run:
             "opens_at_ms": OPENS_MS,
             "closes_at_ms": CLOSES_MS,
         }
+        found.verbs.append(rows.Verb(OPENS_MS - 10, "switch on", "notify.sms", {}, "done"))
         found.verbs.append(rows.Verb(OPENS_MS, "sale create", f"Gong {SKU}", created, "done"))
         granted = {hold.request_id: hold.quantity for hold in found.holds if hold.is_active}
         found.gates.append(rows.Gate(STOCK, self.available, granted))
@@ -279,8 +280,9 @@ def counted(evidence: Evidence, run: str = "replay") -> Evidence:
         ids["inventory.decisions", decision.place.partition, decision.decision].add(decision.event_id)
     for change in evidence.orders_said:
         ids["order.events", change.place.partition, change.event].add(change.event_id)
+    amounts = {change.event_id: change.amount or 0 for change in evidence.orders_said}
     totals = [
-        Counted(run, *key, len(found), len(found), PRICE * len(found) if key[2] == "OrderPaid" else 0)
+        Counted(run, *key, len(found), len(found), sum(amounts.get(event, 0) for event in found))
         for key, found in ids.items()
     ]
     cuts = [CountedTo(run, log.topic, log.partition, log.start, log.cut, log.records) for log in evidence.logs]
