@@ -215,4 +215,6 @@ def test_the_gate_of_a_sale_that_is_over_is_not_asked_for() -> None:
     forgotten = replace(run, gates=[gate._replace(free=None, granted={}) for gate in run.gates])
     assert of(forgotten, "I4") is Verdict.UNKNOWN, "the control: a sale that is on"
     retired = replace(run, gates=[], stocks=[stock._replace(gate_retired=True) for stock in run.stocks])
-    assert of(retired, "I4") is Verdict.PASS
+    assert of(retired, "I4") is Verdict.FAIL, "the control: its sale is not over"
+    over = [sale._replace(closes_at_ms=run.taken_at_ms - 1) for sale in run.sales]
+    assert of(replace(retired, sales=over), "I4") is Verdict.PASS
