@@ -27,8 +27,8 @@ SINCE_KEY = "admission:since"
 """When Redis began to remember; what it had forgotten before that it does not know to have known."""
 REMEMBER_S = 24 * 3600
 """At most; a request is also forgotten an hour after its sale has closed."""
-TRIES_MAX = 100
-"""Requests of one user that a sale admits: the memory of admission is bounded by its users."""
+TRIES_MAX, ADDRESS_TRIES_MAX = 100, 5000
+"""Requests of one user, and of one address, that a sale admits: so neither can fill the memory of admission."""
 USER_RATE, USER_BURST = 5, 20  # purchases a second, and at once
 ADDRESS_RATE, ADDRESS_BURST = 200, 1000
 
@@ -123,8 +123,8 @@ since = tonumber(since)
 BEGIN = LIFE + "return life"
 
 # ARGV: requests and places (JSON), deadline after, remember ms, user rate, burst, address rate, burst, most tries of a
-# user in a sale, ms after which no request is unpaid any more. All requests are one text: a client library pays for
-# each argument, Redis hardly.
+# user in a sale, ms after which no request is unpaid any more, most tries of an address. All requests are one text: a
+# client library pays for each argument, Redis hardly.
 # Units that an address holds unpaid: a hash of `units:admitted at` by request, and their sum. The sum is only corrected
 # when it is too large, and then once a second: requests leave it that were refused, paid, returned, or are too old.
 # What is remembered: body|user|admitted at|deadline|first (the life in which it was, or 0), and |topic/partition/offset
@@ -155,11 +155,11 @@ local function take(key, rate, burst)
 end
 local user_rate, user_burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local address_rate, address_burst = tonumber(ARGV[7]), tonumber(ARGV[8])
-local most_tries, unpaid_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
+local most_tries, unpaid_ms, most_of_address = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local function unpaid(key, most)
-  local known = redis.call('HMGET', key, 'sum', 'looked')
-  local sum, looked = tonumber(known[1] or 0), tonumber(known[2] or 0)
-  if sum < most or now - looked < 1000 then return sum end
+  local known = redis.call('HMGET', key, 'sum', 'looked', 'tries')
+  local sum, looked, tries = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
+  if sum < most or now - looked < 1000 then return sum, tries end
   sum = 0
   local entries = redis.call('HGETALL', key)
   for at = 1, #entries, 2 do
@@ -174,7 +174,7 @@ local function unpaid(key, most)
     end
   end
   redis.call('HSET', key, 'sum', sum, 'looked', now)
-  return sum
+  return sum, tries
 end
 local after_closing_ms = 3600000
 local function memory(opens, closes)
@@ -205,9 +205,11 @@ local function judge(id, body, user, address, opens, closes, shut, ticket, numbe
   local kept_ms = math.min(remember_ms, closes - now + after_closing_ms)
   if most_unpaid > 0 then
     local key = 'admission:unpaid:' .. sale .. ':' .. address
-    local sum = unpaid(key, most_unpaid)
+    local sum, of_address = unpaid(key, most_unpaid)
+    if of_address >= most_of_address then return 'too_many_tries' end
     if sum > 0 and sum + units > most_unpaid then return 'too_many_unpaid' end
-    redis.call('HSET', key, id, string.format('%.0f:%.0f', units, now), 'sum', sum + units)
+    redis.call('HSET', key, id, string.format('%.0f:%.0f', units, now), 'sum', sum + units,
+      'tries', of_address + 1)
     redis.call('PEXPIRE', key, kept_ms)
   end
   if redis.call('INCR', tries) == 1 then redis.call('PEXPIRE', tries, kept_ms) end
@@ -249,7 +251,7 @@ def admit(asks: Sequence[Ask], placed: Sequence[tuple[UUID, Place]] = ()) -> lis
     arguments: list[bytes | int] = [
         requests, places, settings.ENVIRONMENT.purchase_deadline_s * 1000, REMEMBER_S * 1000, USER_RATE, USER_BURST,
         ADDRESS_RATE, ADDRESS_BURST, TRIES_MAX,
-        (settings.ENVIRONMENT.purchase_deadline_s + settings.ENVIRONMENT.payment_ttl_s) * 1000,
+        (settings.ENVIRONMENT.purchase_deadline_s + settings.ENVIRONMENT.payment_ttl_s) * 1000, ADDRESS_TRIES_MAX,
     ]  # fmt: skip
     client, script = redis(), _script()
     try:

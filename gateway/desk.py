@@ -47,7 +47,11 @@ REFUSALS: dict[Verdict, tuple[int, str, str]] = {
     Verdict.TICKET_EXPIRED: (403, "ticket-expired", "Fetch a new ticket: this one's time is over."),
     Verdict.TICKET_SPENT: (409, "ticket-spent", "This ticket was used with another Idempotency-Key."),
     Verdict.TOO_MANY: (429, "too-many-requests", "Slow down."),
-    Verdict.TOO_MANY_TRIES: (429, "too-many-tries", "This user has made too many requests in this sale."),
+    Verdict.TOO_MANY_TRIES: (
+        429,
+        "too-many-tries",
+        "This user, or this address, has made too many requests in this sale.",
+    ),
     Verdict.TOO_MANY_UNPAID: (429, "too-many-unpaid", "Your address holds too many units that are not paid."),
     Verdict.SOLD_OUT: (409, "sold-out", "The last unit has been sold."),
     Verdict.BACKLOG: (503, "queue-too-long", "Your turn would come too late: the queue is longer than that."),

@@ -18,6 +18,8 @@ COOKIE_BYTES_MAX = 8 * 1024
 ESCAPED_COOKIE_BYTES_MAX = 1024
 BODY_SECONDS_MAX = 10.0
 
+_NAMES = {"HTTP_COOKIE": "cookie", "HTTP_UPGRADE": "upgrade"}
+
 
 def header_problem(headers: Iterable[tuple[str, str]]) -> Problem | None:
     """Names in lower case, values as Latin-1 text; None: they may be parsed."""
@@ -27,6 +29,8 @@ def header_problem(headers: Iterable[tuple[str, str]]) -> Problem | None:
         whole += len(name) + len(value)
         if not value.isascii():
             return unreadable_header()
+        if name == "upgrade" and "websocket" in value.lower():
+            return Problem(400, "bad-header", "There are no WebSockets here.")
         if name == "cookie":
             cookies += len(value)
             is_escaped = is_escaped or "\\" in value
@@ -50,11 +54,7 @@ def checked_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Call
 
     def respond(request: HttpRequest) -> HttpResponse:
         meta = request.META
-        problem = header_problem([(_header(key), meta[key]) for key in meta if key[:5] == "HTTP_"])
+        problem = header_problem([(_NAMES.get(key, key), meta[key]) for key in meta if key[:5] == "HTTP_"])
         return get_response(request) if problem is None else answer(problem)
 
     return respond
-
-
-def _header(key: str) -> str:
-    return "cookie" if key == "HTTP_COOKIE" else key

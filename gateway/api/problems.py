@@ -45,7 +45,7 @@ PROBLEMS: dict[str, Kind] = {
     "ticket-expired": Kind(403, "The ticket's time is over: fetch another one."),
     "ticket-spent": Kind(409, "The ticket was used with another Idempotency-Key."),
     "too-many-requests": Kind(429, "The user's bucket or the address's is empty.", True),
-    "too-many-tries": Kind(429, "The user has made a hundred requests in this sale."),
+    "too-many-tries": Kind(429, "The user has made 100 requests in this sale, or the address 5,000."),
     "too-many-unpaid": Kind(429, "The address holds a quarter of the sale's units unpaid; some have to be paid.", True),
     "sold-out": Kind(409, "The last unit has been sold. (While some are only held, requests are still taken.)"),
     "queue-too-long": Kind(503, "The expected wait is longer than a request's deadline.", True),

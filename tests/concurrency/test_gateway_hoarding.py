@@ -97,6 +97,18 @@ def test_a_user_has_so_many_tries_in_a_sale(monkeypatch: pytest.MonkeyPatch) -> 
     assert verdict(ask(user_id="bob", unpaid_max=0)) is Verdict.ADMITTED
 
 
+def test_an_address_has_so_many_tries_in_a_sale_however_they_end(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "ADDRESS_TRIES_MAX", 2 * LIMIT)
+    for _ in range(2):
+        asks = [ask() for _ in range(LIMIT)]
+        assert {answer.verdict for answer in admit(asks)} == {Verdict.ADMITTED}
+        for each in asks:
+            show(each.request_id, "SOLD_OUT")
+        look_again(redis)
+    assert verdict(ask()) is Verdict.TOO_MANY_TRIES
+    assert verdict(ask(address="10.9.9.8")) is Verdict.ADMITTED
+
+
 def test_a_refused_request_uses_up_no_try_and_no_unit(redis: Redis) -> None:
     assert verdict(ask(user_id="ann", full="sold_out")) is Verdict.SOLD_OUT
     assert redis.keys("admission:tries:*") == redis.keys("admission:unpaid:*") == []

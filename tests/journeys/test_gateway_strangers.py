@@ -3,9 +3,19 @@ the API's own description; half of it as that says, half of it not."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import http.cookiejar
+import json
+import re
 import socket
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -20,11 +30,12 @@ from schemathesis.specs.openapi.checks import (
 
 from gateway.api.document import DOCUMENT
 from gateway.api.problems import PROBLEMS
+from seckill.environment import DEVELOPMENT_SECRET
 from tests.journeys.stack import Buyer, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-SERVICES = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "live")
+SERVICES = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep")
 EXAMPLES = 12  # of each operation
 CHECKS = [
     status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance,
@@ -32,6 +43,10 @@ CHECKS = [
 OF_ANN = ("request_id", "order_id")
 UNITS = 50
 CHUNKED = b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+STALLED = 300
+PATIENCE_S = 30
+HALF_A_BODY = b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 90\r\n\r\n{"
 
 schema = schemathesis.openapi.from_dict(
     {**DOCUMENT, "paths": {path: told for path, told in DOCUMENT["paths"].items() if not path.endswith("/events")}}
@@ -49,6 +64,19 @@ class Scene:
         outcome = self.ann.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
         self.refusals: Counter[int] = Counter()
         self.of_ann = {"request_id": accepted["request_id"], "order_id": outcome["order_id"]}
+        self.events_url = str(accepted["events_url"])
+        self.stalled = [self.connect() for _ in range(STALLED)]  # looked at by the last test
+        for connection in self.stalled:
+            connection.sendall(HALF_A_BODY)
+
+    def connect(self, port: str = "gateway") -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.stack.ports[port]), timeout=PATIENCE_S)
+
+    def send(self, request: bytes, port: str = "gateway") -> bytes:
+        """The first line of the answer, or nothing if the connection was closed."""
+        with self.connect(port) as connection:
+            connection.sendall(request)
+            return connection.recv(65_536).split(b"\r\n")[0]
 
     @property
     def url(self) -> str:
@@ -124,3 +152,131 @@ def test_bytes_that_are_hardly_http_end_in_a_refusal(request_bytes: bytes, scene
         head = connection.recv(4096).split(b"\r\n")[0]
     assert not head or b" 4" in head, head
     assert scene.stack.call("GET", "/sales")[0] == 200, "the others are served"
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────────
+
+ESCAPED = b'a="' + b'\\"' * 2000 + b'"'
+
+
+def get(path: str, *headers: bytes, method: str = "GET") -> bytes:
+    lines = (f"{method} {path} HTTP/1.1".encode(), b"Host: 127.0.0.1", *headers)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/sales", "/console/login", "/livez"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [b"Cookie: " + ESCAPED],
+        [b"Cookie: " + ESCAPED * 8],
+        [b"Cookie: a=" + b"a" * 9000],
+        [b"Cookie: a=" + b"a" * 5000, b"Cookie: b=" + b"b" * 5000],
+        [b"X-Many: " + b"v" * 480] * 40,
+        [b"X-Many: v"] * 120,
+    ],
+    ids=["escaped", "escaped and long", "long", "two", "repeated", "too many"],
+)
+def test_headers_and_cookies_that_are_too_long_are_431(path: str, headers: list[bytes], scene: Scene) -> None:
+    assert b" 431 " in scene.send(get(path, *headers))
+
+
+def test_a_header_that_is_not_ascii_is_400_and_no_other_address(scene: Scene) -> None:
+    assert b" 400 " in scene.send(get("/api/v1/sales", b"X-Forwarded-For: 9.9.9.9\xff"))
+
+
+@pytest.mark.parametrize("port", ["gateway", "live"])
+def test_neither_http_2_nor_websockets_are_spoken(port: str, scene: Scene) -> None:
+    assert scene.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"), port)[:9] in (
+        b"", b"HTTP/1.1 ",
+    )  # fmt: skip
+    upgrade = [b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13",
+               b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]  # fmt: skip
+    assert b" 400 " in scene.send(get("/readyz", *upgrade), port)
+    log = (scene.stack.folder / "logs" / f"{port}.log").read_text()
+    assert "Traceback" not in log
+
+
+def test_one_request_has_four_streams_and_the_others_are_told_to_poll(scene: Scene) -> None:
+    path = scene.events_url.partition(str(scene.stack.ports["live"]))[2]
+    streams = [scene.connect("live") for _ in range(10)]
+    for stream in streams:
+        stream.sendall(get(path))
+    answers = Counter(stream.recv(16) for stream in streams)
+    assert answers == {b"HTTP/1.1 200 OK\r": 4, b"HTTP/1.1 503 Ser": 6}
+    assert b" 200 " in scene.send(get("/readyz"), "live")
+    for stream in streams:
+        stream.close()
+
+
+def test_one_address_leaves_units_to_the_others(scene: Scene) -> None:
+    sale = scene.stack.create_sale(20)
+
+    def tried(name: str, address: str) -> int:
+        buyer = Buyer(scene.stack, name)
+        request = urllib.request.Request(
+            f"{scene.url}/api/v1/sales/{sale}/purchases", b"{}",
+            {"Authorization": f"Bearer {buyer.token}", "Purchase-Ticket": buyer.ticket(sale), "Idempotency-Key": "k",
+             "Content-Type": "application/json", "X-Forwarded-For": address},
+        )  # fmt: skip
+        return status(request)
+
+    assert Counter(tried(f"hoarder-{number}", "9.8.7.6") for number in range(12)) == {202: 5, 429: 7}
+    assert tried("somebody-else", "9.8.7.5") == 202
+
+
+def status(request: urllib.request.Request) -> int:
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_callback_signed_with_the_published_key_makes_nothing_paid(scene: Scene) -> None:
+    """The stack runs with it: so does the provider, and it is asked."""
+    order = scene.of_ann["order_id"]
+    control = json.dumps({"mode": "never", "order": order}).encode()
+    provider = f"http://127.0.0.1:{scene.stack.ports['provider']}/control"
+    assert status(urllib.request.Request(provider, control, {"Content-Type": "application/json"})) == 200
+    payment = scene.stack.call("POST", f"/orders/{order}/pay", token=scene.ann.token)[1]["payment_id"]
+    body = json.dumps({"id": "made-up", "payment": payment, "kind": "captured"}).encode()
+    at_s = int(time.time())
+    digest = hmac.new(DEVELOPMENT_SECRET.encode(), f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
+    signed = {"Content-Type": "application/json", "X-Provider-Signature": f"t={at_s},v1={digest}"}
+    assert status(urllib.request.Request(f"{scene.url}/api/v1/payments/callback", body, signed)) == 401
+    assert scene.stack.call("GET", f"/orders/{order}", token=scene.ann.token)[1]["state"] == "PENDING_PAYMENT"
+
+
+def test_of_many_guesses_at_once_and_with_made_up_addresses_few_are_looked_at(scene: Scene) -> None:
+    scene.stack.manage("operator", "root")
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+    login = f"{scene.url}/console/login"
+    page = browser.open(login, timeout=PATIENCE_S).read().decode()
+    token = re.findall(r'csrfmiddlewaretoken" value="(\w+)"', page)[0]
+
+    def guess(number: int, address: str = "") -> int:
+        form = {"csrfmiddlewaretoken": token, "username": "root", "password": f"guess-{number}"}
+        headers = {"X-Forwarded-For": address} if address else {}
+        try:
+            request = urllib.request.Request(login, urllib.parse.urlencode(form).encode(), headers)
+            return int(browser.open(request, timeout=PATIENCE_S).status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    with ThreadPoolExecutor(40) as threads:
+        at_once = Counter(threads.map(guess, range(40)))
+    one_by_one = Counter(guess(number, f"9.9.{number}.1") for number in range(20))
+    assert set(at_once | one_by_one) == {403, 429}
+    assert at_once[403] <= 5 and one_by_one[403] <= 10
+
+
+def test_half_a_body_is_408_and_holds_a_connection_no_longer(scene: Scene) -> None:
+    """The last of the file: they were opened before the first."""
+    assert b" 200 " in scene.send(get("/livez"))
+    for connection in scene.stalled:
+        with connection:
+            answer = b""
+            while chunk := connection.recv(4096):
+                answer += chunk
+            assert answer.startswith(b"HTTP/1.1 408 "), answer[:100]

@@ -38,6 +38,11 @@ def test_a_cookie_with_escapes_may_only_be_short_because_unquoting_it_may_take_q
     assert status(("cookie", "b=\\1"), ("cookie", "a" * ESCAPED_COOKIE_BYTES_MAX)) == 431
 
 
+def test_a_websocket_is_refused_and_another_upgrade_is_ignored() -> None:
+    assert status(("upgrade", "WebSocket")) == 400
+    assert status(("upgrade", "h2c")) is None
+
+
 def test_a_value_that_is_not_ascii_is_refused() -> None:
     assert status(("x-forwarded-for", "1.2.3.4\xff")) == 400
     assert status(("x-forwarded-for", "1.2.3.4")) is None
