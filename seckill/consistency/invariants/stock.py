@@ -123,11 +123,11 @@ def gate_agrees(evidence: Evidence, found: Found) -> None:
             found.unknown.append(f"stock {gate.stock_id}: the gate has nothing of its present epoch")
             continue
         found.looked_at += 1
-        stock = stocks.get(gate.stock_id)
-        if stock is None:
+        known = stocks.get(gate.stock_id)
+        if known is None:
             found.say_wrong(f"the gate has stock {gate.stock_id}, which is not there")
             continue
-        found.facts[f"{_name(stock)}: free in the gate, beyond the row"] = gate.free - stock.available
+        found.facts[f"{_name(known)}: free in the gate, beyond the row"] = gate.free - known.available
         for request in gate.granted.keys() - active[gate.stock_id] - owed:
             found.say_missing("granted in the gate, and not a holder", Subject(request))
         for hold in evidence.holds:
