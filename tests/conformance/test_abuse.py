@@ -331,6 +331,32 @@ def test_requests_that_wait_are_bounded(new_broker: Callable[..., BrokerProcess]
     is_well(broker)
 
 
+def test_a_request_that_makes_too_much_metadata_is_refused_and_the_next_start_is_sound(
+    new_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = new_broker().start()
+    before = resident(broker)
+    value = "0:1," * 8_000
+    names = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+    configs = [{"name": name, "value": value} for name in names]
+    topics = [
+        {"name": f"topic-{number}", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+        for number in range(1_050)
+    ]
+    with Wire(broker.port) as wire:
+        wire.ask(API_VERSIONS, 0, b"")  # the first request of a connection may not be large
+        answer = wire.ask(CREATE_TOPICS, 7, {"topics": topics, "timeout_ms": 10_000})  # 67 MB
+        assert {topic.error_code for topic in answer.topics} == {44}
+        wire.create("afterwards")
+    print(f"a request of 67 MB: {(resident(broker) - before) / MIB:.1f} MiB")
+    assert len(broker.data.joinpath("__cluster_metadata-0", f"{0:020}.log").read_bytes()) < MIB
+    broker.kill()
+    broker.start()
+    is_well(broker)
+    with Wire(broker.port) as wire:
+        assert wire.produce("afterwards").error_code == 0
+
+
 # ── connections and time ─────────────────────────────────────────────────────────────────────────
 
 
@@ -436,6 +462,43 @@ def test_a_flood_of_connections_leaves_nothing_behind(new_broker: Callable[..., 
         print(f"{2000 * TIMES} connections in {time.monotonic() - began:.1f} s")
         wait_until(lambda: open_files(broker) <= files, "sockets stay open")
         assert resident(broker) - before < 32 * MIB
+    is_well(broker)
+
+
+def test_without_descriptors_connections_are_refused_and_nothing_fails(
+    new_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = new_broker().start()
+    _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+    with Wire(broker.port) as wire:
+        wire.create(topic, flush_messages="1", segment_bytes="300")
+        wire.create(f"{topic}-2", segment_bytes="300")
+        wire.produce(topic)
+        wire.produce(f"{topic}-2")
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (open_files(broker) + 2, hard))
+        with Strangers(broker, 40):
+            for _ in range(100):  # rolls and syncs, if it could
+                assert wire.produce(topic).error_code == 0
+                assert wire.produce(f"{topic}-2").error_code == 0
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (hard, hard))
+        wait_until(lambda: wire.produce(topic).error_code == 0, "the log does not go on")
+        wire.create(f"{topic}-3")
+        assert wire.fetch(topic, 0).records
+    is_well(broker)
+    assert "failed" not in broker.log
+    assert broker.stop() == 0
+
+
+def test_connections_leave_descriptors_for_the_logs(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker(max_connections="4000")
+    command = broker.command()
+    broker.command = lambda: ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", *command]  # type: ignore[method-assign]
+    broker.start()
+    assert "max.connections is cut" in broker.log and "allowed=100" in broker.log
+    with Wire(broker.port) as wire, Strangers(broker, 150):
+        wire.create("orders", segment_bytes="300")
+        for _ in range(50):
+            assert wire.produce("orders").error_code == 0
     is_well(broker)
 
 

@@ -70,6 +70,31 @@ def test_settings_of_the_broker_are_shown(broker: BrokerProcess) -> None:
     assert "num.partitions=" in listing
 
 
+def test_settings_that_kafka_changes_while_it_runs_are_taken_for_a_broker(broker: BrokerProcess) -> None:
+    entity = ("--entity-type", "brokers", "--entity-name", "0")
+    changed = "log.cleaner.threads=2,num.io.threads=9,max.connections.per.ip.overrides=[127.0.0.1:50]"
+    run(CONFIGS, *on(broker), *entity, "--alter", "--add-config", changed)
+    shown = run(CONFIGS, *on(broker), *entity, "--describe")
+    assert all(name in shown for name in ("log.cleaner.threads=2", "num.io.threads=9", "127.0.0.1:50"))
+    names = "log.cleaner.threads,num.io.threads,max.connections.per.ip.overrides"
+    run(CONFIGS, *on(broker), *entity, "--alter", "--delete-config", names)
+
+
+def test_features_name_the_version_of_the_metadata(broker: BrokerProcess) -> None:
+    described = run(f"{TOOLS}.FeatureCommand", *on(broker), "describe")
+    assert re.search(
+        r"Feature: metadata\.version\s+SupportedMinVersion: 3\.3-IV3\s+SupportedMaxVersion: 4\.", described
+    )
+
+
+def test_a_refusal_is_printed_in_kafkas_words(broker: BrokerProcess, topic: str) -> None:
+    create(broker, topic, partitions=3)
+    again = run(TOPICS, *on(broker), "--create", "--topic", topic, expect=1)
+    assert f"Topic '{topic}' already exists." in again
+    fewer = run(TOPICS, *on(broker), "--alter", "--topic", topic, "--partitions", "1", expect=1)
+    assert f"The topic {topic} currently has 3 partition(s); 1 would not be an increase." in fewer
+
+
 def test_offsets_are_told_before_and_after_records_are_deleted(
     broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from crc32c import crc32c
 
 from mqcore.wire.batches import read_headers
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.records import Record, build_batch
 from seckill.stack.broker import BrokerProcess, free_port
 from tests.conformance.raw import (
     CREATE_TOPICS,
@@ -380,6 +381,29 @@ def test_9_a_record_without_a_key_is_refused_where_it_could_never_be_compacted(w
     wire.create(topic, cleanup_policy="compact")
     assert name(wire.produce(topic, batched(b"v")).error_code) == "INVALID_RECORD"
     assert wire.produce(topic, batched(b"v", key=b"k")).error_code == 0
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_9_exactly_the_records_without_a_key_are_named(wire: Wire, topic: str, codec: int) -> None:
+    wire.create(topic, cleanup_policy="compact")
+    now = int(time.time() * 1000)
+    keys = [b"a", None, b"b", None, b"c"]
+    batch = build_batch([Record(at, now, key, b"v") for at, key in enumerate(keys)], codec=codec)
+    for version in (8, 9):
+        answer = wire.produce(topic, batch, version=version)
+        assert name(answer.error_code) == "INVALID_RECORD"
+        assert [error.batch_index for error in answer.record_errors] == [1, 3]
+        assert all("without key" in error.batch_index_error_message for error in answer.record_errors)
+    assert wire.end(topic) == 0
+
+
+def test_5_a_full_answer_does_not_wait_for_more_bytes_than_it_may_hold(wire: Wire, topic: str) -> None:
+    wire.create(topic)
+    for _ in range(20):
+        wire.produce(topic, batched(bytes(1000)))
+    wire.socket.settimeout(10)
+    request = fetch_request(topic, max_wait_ms=60_000, min_bytes=1 << 20, max_bytes=5000)
+    assert wire.ask(FETCH, 11, request).responses[0].partitions[0].records
 
 
 def test_9_describe_configs_is_complete(wire: Wire, topic: str) -> None:
