@@ -45,8 +45,10 @@ def prepared(spec: Spec) -> list[bytes]:
     """Each from another user, with a ticket of his, from one of many addresses."""
     from django.conf import settings
 
+    from seckill.environment import Environment
+
     if not settings.configured:
-        settings.configure(SECRET_KEY=spec.secret)
+        settings.configure(SECRET_KEY=spec.secret, ENVIRONMENT=Environment())
     from gateway import tickets
     from seckill import tokens
 
