@@ -22,6 +22,7 @@ from redis import Redis
 from redis.exceptions import NoScriptError
 
 from gateway.places import Place, place
+from seckill import bounded_redis
 
 SINCE_KEY = "admission:since"
 """When Redis began to remember; what it had forgotten before that it does not know to have known."""
@@ -232,10 +233,7 @@ return string.format('%.0f %s', now, life) .. '\\n' .. table.concat(answers, '\\
 
 @lru_cache(maxsize=1)
 def redis() -> Redis:
-    client: Redis = Redis.from_url(
-        settings.ENVIRONMENT.admission_redis_url, socket_timeout=2, socket_connect_timeout=2, decode_responses=True
-    )
-    return client
+    return bounded_redis.connect(settings.ENVIRONMENT.admission_redis_url)
 
 
 @lru_cache(maxsize=1)

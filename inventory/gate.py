@@ -17,6 +17,8 @@ from django.conf import settings
 from redis import Redis
 from redis.exceptions import RedisError
 
+from seckill import bounded_redis
+
 
 class Proposal(IntEnum):
     REFUSED = 0
@@ -100,10 +102,7 @@ OLD_EPOCH_MS = 60_000
 
 @lru_cache(maxsize=1)
 def redis() -> Redis:
-    client: Redis = Redis.from_url(
-        settings.ENVIRONMENT.gate_redis_url, socket_timeout=2, socket_connect_timeout=2, decode_responses=True
-    )
-    return client
+    return bounded_redis.connect(settings.ENVIRONMENT.gate_redis_url)
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from inventory.events import NO_SALE, SALES_KEY, SALES_LIFE_KEY, SaleView, view_key
 from inventory.models import Stock
+from seckill import bounded_redis
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +81,7 @@ def redis() -> Redis:
 
 @lru_cache(maxsize=2)
 def _client(url: str) -> Redis:
-    client: Redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, decode_responses=True)
-    return client
+    return bounded_redis.connect(url)
 
 
 def show(sale_id: int) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from orders import expiring, reconciling, refunding
-from seckill.streams.sweeping import Sweep
+from seckill.streams.sweeping import Sweep, Sweeps
 
 BEAT_S = 0.5
 
 
 def look() -> bool:
     """Each duty once; True: there was so much to do that it is worth looking again at once."""
-    done = expiring.expire_due() + refunding.refund_due() + expiring.close_leftovers()
+    done = expiring.expire_due()
+    return _settle_money() or bool(done)
+
+
+def _settle_money() -> bool:
+    """What waits for the provider and has no deadline."""
+    done = refunding.refund_due() + expiring.close_leftovers()
     return reconciling.look() or bool(done)
 
 
-def sweep() -> Sweep:
-    return Sweep("orders", BEAT_S, look)
+def sweep() -> Sweeps:
+    """Each on a thread of its own: a slow provider delays no order that can end without it, refunds delay no expiry."""
+    return Sweeps(
+        Sweep("orders", BEAT_S, lambda: expiring.expire_unattempted() > 0),
+        Sweep("orders attempted", BEAT_S, lambda: expiring.expire_attempted() > 0),
+        Sweep("orders money", BEAT_S, _settle_money),
+    )

@@ -1,14 +1,15 @@
 """Orders whose time to pay is over. The sweep decides; whatever makes it prompt only calls it earlier.
 
 Those that nobody has tried to pay end many at a time. Where there is an open attempt the provider is asked first, and
-it is voided: several at a time, for each answer is waited for.
+it is voided: many at a time, because a slow provider must not delay an end by more than the grace that is promised.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from uuid import UUID
 
 from django.db import transaction
@@ -22,26 +23,35 @@ from orders.payments.provider import Answer, ProviderDown
 log = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 500
-MOST_ASKED = 64
-ASKING = 8
+MOST_ASKED = 2000
+ASKING = 96
+"""At 0.3 s an answer, 300 attempts a second; each waits on a thread of its own."""
 
 
 def expire_due() -> int:
     """How many orders have ended."""
+    return expire_unattempted() + expire_attempted()
+
+
+def expire_unattempted() -> int:
+    """Those that nobody is trying to pay."""
     with transaction.atomic():
-        ended = len(move_many(rows.lock_due(MOST_AT_ONCE), State.PENDING_PAYMENT, State.EXPIRED))
-    return ended + _expire_attempted()
+        return len(move_many(rows.lock_due(MOST_AT_ONCE), State.PENDING_PAYMENT, State.EXPIRED))
 
 
-def _expire_attempted() -> int:
+def expire_attempted() -> int:
+    """Those whose attempts the provider has voided, each as soon as it says so."""
     attempts = rows.due_attempts(MOST_ASKED)
-    free: dict[UUID, list[bool]] = defaultdict(list)
-    for order_id, payment_id, answer in _void(attempts):
-        free[order_id].append(answer is not None and paying.voided(payment_id, answer))
+    left = Counter(order_id for order_id, _ in attempts)
+    captured: set[UUID] = set()
     ended = 0
-    for order_id in (order_id for order_id, every in free.items() if all(every)):
-        with transaction.atomic():
-            ended += move(order_id, State.PENDING_PAYMENT, State.EXPIRED) is not None
+    for order_id, payment_id, answer in _void(attempts):
+        left[order_id] -= 1
+        if answer is None or not paying.voided(payment_id, answer):
+            captured.add(order_id)
+        if not left[order_id] and order_id not in captured:
+            with transaction.atomic():
+                ended += move(order_id, State.PENDING_PAYMENT, State.EXPIRED) is not None
     return ended
 
 
@@ -49,19 +59,22 @@ def close_leftovers() -> int:
     """Attempts that are open though their order has ended: begun while it ended, and nobody has voided them since."""
     left = Payment.objects.filter(state="open").exclude(order__state=State.PENDING_PAYMENT)
     attempts = list(left.order_by("opened_at").values_list("order_id", "id")[:MOST_ASKED])
-    answered = [(payment_id, answer) for _, payment_id, answer in _void(attempts) if answer is not None]
-    for payment_id, answer in answered:
-        paying.voided(payment_id, answer)
-    return len(answered)
+    done = 0
+    for _, payment_id, answer in _void(attempts):
+        if answer is not None:
+            paying.voided(payment_id, answer)
+            done += 1
+    return done
 
 
-def _void(attempts: list[tuple[UUID, UUID]]) -> list[tuple[UUID, UUID, Answer | None]]:
-    """(order, payment, answer); None: the provider did not say, so nobody knows."""
+def _void(attempts: list[tuple[UUID, UUID]]) -> Iterator[tuple[UUID, UUID, Answer | None]]:
+    """(order, payment, answer), as answers come; None: the provider did not say, so it is not known."""
     if not attempts:
-        return []
+        return
     with ThreadPoolExecutor(min(ASKING, len(attempts)), "void") as pool:
-        answers = list(pool.map(_ask, (payment_id for _, payment_id in attempts)))
-    return [(*attempt, answer) for attempt, answer in zip(attempts, answers, strict=True)]
+        asked = {pool.submit(_ask, payment_id): (order_id, payment_id) for order_id, payment_id in attempts}
+        for answer in as_completed(asked):
+            yield *asked[answer], answer.result()
 
 
 def _ask(payment_id: UUID) -> Answer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from orders.expiring import expire_due
-from seckill.celery import app, hint
+from seckill.celery import app, hint_soon
 
 
 @app.task(name="orders.expire_due", ignore_result=True)  # type: ignore[untyped-decorator]
@@ -15,4 +15,4 @@ def expire() -> None:
 
 def expire_at(when: datetime) -> None:
     """One task for all the orders of a batch, whose time ends together: so a queue holds batches, not orders."""
-    hint(expire, [()], eta=when)
+    hint_soon(expire, [()], eta=when)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import sys
+import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery import Celery
 from celery.exceptions import CeleryError
@@ -41,6 +43,39 @@ def _announce(**_: Any) -> None:
 
 
 worker_ready.connect(_announce)
+
+
+class Hint(NamedTuple):
+    task: Any
+    calls: Sequence[tuple[Any, ...]]
+    options: dict[str, Any]
+
+
+HINTS_MAX = 1000
+_hints: queue.Queue[Hint] = queue.Queue(HINTS_MAX)
+_starting = threading.Lock()
+_threads: list[threading.Thread] = []
+
+
+def hint_soon(task: Any, calls: Sequence[tuple[Any, ...]], **options: Any) -> bool:
+    """As `hint`, on a thread of its own: the caller never waits for Redis. False: too many wait already; the sweep does
+    it."""
+    with _starting:
+        if not _threads:
+            _threads.append(threading.Thread(target=_enqueue, name="hints", daemon=True))
+            _threads[0].start()
+    try:
+        _hints.put_nowait(Hint(task, calls, options))
+    except queue.Full:
+        return False
+    return True
+
+
+def _enqueue() -> None:
+    while True:
+        task, calls, options = _hints.get()
+        hint(task, calls, **options)
+        _hints.task_done()
 
 
 def hint(task: Any, calls: Sequence[tuple[Any, ...]], **options: Any) -> bool:

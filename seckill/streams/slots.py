@@ -108,10 +108,10 @@ class SlotWriter:
         known = self._enter()
         version = known.table.version
         try:
-            partition = known.place(key)
-            sent = self._producer.send(
-                self._topic_of(known, key).name, key=key, value=value, headers=list(headers), partition=partition
-            )
+            partition, topic = known.place(key), self._topic_of(known, key).name
+            if time.monotonic() >= known.until:  # this process has slept since
+                raise NoLease("the lease has ended: it is not known what has been moved")
+            sent = self._producer.send(topic, key=key, value=value, headers=list(headers), partition=partition)
         except ValueError as unknown:  # the table is newer than what the client knows of the topic
             self._leave(version)
             raise NotNow(f"{unknown}: it is not known here yet") from unknown
@@ -174,6 +174,9 @@ class SlotWriter:
                     self._renew()
                 except (DatabaseError, SlotMap.DoesNotExist, Divert.DoesNotExist, KafkaError) as fault:
                     log.warning("lease not renewed", extra={"topic": self._topic.name, "reason": str(fault)})
+                    close_old_connections()
+                except Exception:  # whatever it is: without this thread the gateway sends nothing any more
+                    log.exception("lease not renewed", extra={"topic": self._topic.name})
                     close_old_connections()
                 if self._closing.wait(BEAT_S):
                     break

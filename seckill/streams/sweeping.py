@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
@@ -39,3 +40,21 @@ class Sweep:
                 again = False
             if not again:
                 self._stopping.wait(self._beat_s)
+
+
+class Sweeps:
+    """Several in one process, each on a thread. If one of them fails for good, all stop, and it is raised."""
+
+    def __init__(self, *sweeps: Sweep) -> None:
+        self._sweeps = sweeps
+
+    def stop(self) -> None:
+        for sweep in self._sweeps:
+            sweep.stop()
+
+    def run(self) -> None:
+        with ThreadPoolExecutor(len(self._sweeps), "sweep") as pool:
+            running = [pool.submit(sweep.run) for sweep in self._sweeps]
+            for done in as_completed(running):
+                self.stop()  # the first one that ends: it was told to, or has failed
+                done.result()

@@ -36,7 +36,7 @@ from tests.concurrency.orders_cast import (
     state,
 )
 from tests.concurrency.queues import celery_queues, tasks_in
-from tests.services import together
+from tests.services import together, until
 
 
 @pytest.fixture
@@ -100,6 +100,7 @@ def test_a_batch_leaves_one_task_at_the_end_of_its_time_and_that_ends_its_orders
     with celery_queues() as queues:
         with transaction.atomic():
             Decisions().handle(Batch("cluster", "topic", "inventory.decisions", 0, records))
+        until(lambda: tasks_in(queues, "celery"), "the task, which the batch does not wait for")
         [task] = tasks_in(queues, "celery")
     last = Order.objects.latest("pay_before")
     assert datetime.fromisoformat(task["headers"]["eta"]) == last.pay_before

@@ -296,3 +296,33 @@ def sent_to_with(writer: SlotWriter, text: str) -> bool:
     except NotNow:
         return False
     return True
+
+
+def test_a_fault_that_nobody_foresaw_does_not_end_the_thread_that_keeps_the_lease(
+    broker: BrokerProcess, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew, faults = SlotWriter._renew, [ZeroDivisionError("first"), TypeError("second")]
+
+    def faulty(writer: SlotWriter) -> None:
+        if faults:
+            raise faults.pop(0)
+        renew(writer)
+
+    monkeypatch.setattr(SlotWriter, "_renew", faulty)
+    with writing(broker, topic) as writer:
+        assert writer.send(USER, value("0")).get(10).partition == place(topic)
+    assert faults == []
+
+
+def test_a_writer_that_slept_between_looking_and_sending_sends_nothing(
+    broker: BrokerProcess, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writing(broker, topic) as writer:
+        writer.send(USER, value("0")).get(10)
+        known = writer._known
+        assert known is not None
+        asleep = known._replace(until=0.0)  # as it is when the process wakes up, and `place` was asked before
+        monkeypatch.setattr(writer, "_enter", lambda: asleep)
+        monkeypatch.setattr(slots.Known, "place", lambda self, key: self.table.partition_of[SLOT])
+        with pytest.raises(slots.NoLease):
+            writer.send(USER, value("1"))
