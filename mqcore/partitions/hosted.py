@@ -95,6 +95,7 @@ class HostedPartitions:
                 start_offset=self._stored.of(LOG_STARTS, name),
                 observer=producers,
             )
+            self._stored.forget_above(name, opened.end_offset)
             if opened.config.flush_messages == 1 and opened.flushed_offset < opened.end_offset:
                 opened.sync()  # a crash left it in the page cache: nobody may see it before it is durable
         except (OSError, CorruptLog, LogFailed) as fault:
@@ -111,8 +112,7 @@ class HostedPartitions:
             log.info("partition online again", extra={"partition": directory})
         _report(directory, opened.recovery)
         partition = Partition(name, topic_id, opened, producers, leader_epoch, self._flusher.request)
-        cleaned_to = self._stored.of(CLEANER_OFFSETS, name)
-        partition.cleaned_to = cleaned_to if cleaned_to <= opened.end_offset else 0  # else the log was cut since
+        partition.cleaned_to = self._stored.of(CLEANER_OFFSETS, name)
         if not opened.size_bytes:
             partition.before_first_append = partial(self._folders.sync_topic, directory)
         self._partitions[name] = self._by_id[topic_id, name.partition] = partition
@@ -233,6 +233,7 @@ class HostedPartitions:
                 partition.log.recovery_point = point
         finally:
             self._write(LOG_STARTS, {p.name: int(p.log_start_offset) for p in self})
+        self._stored.write_dropped()  # the cleaner may be off
 
     def checkpoint_cleaner(self) -> None:
         """Write down how far each log is compacted: the next run begins there."""

@@ -7,6 +7,7 @@ point would pass them as durable, and its cleaner offset would pass them as clea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from mqcore.disk.port import Disk
@@ -32,14 +33,23 @@ class StoredOffsets:
         self._files[file].write(offsets)
         self._stale.discard(file)
 
-    def drop(self, name: TopicPartition) -> None:
-        """The partition was deleted. On disk its entries stay until the next write, or the next `forget`."""
-        for file, offsets in self._offsets.items():
-            if offsets.pop(name, None) is not None:
+    def drop(self, name: TopicPartition, files: Iterable[str] = FILES) -> None:
+        """The partition was deleted. On disk its entries stay until `write_dropped`."""
+        for file in files:
+            if self._offsets[file].pop(name, None) is not None:
                 self._stale.add(file)
+
+    def forget_above(self, name: TopicPartition, end: int) -> None:
+        """The log was cut at `end`: what will be written there is neither durable nor compacted yet."""
+        self.drop(name, [file for file in (RECOVERY_POINTS, CLEANER_OFFSETS) if self.of(file, name) > end])
+        self.write_dropped()
 
     def forget(self, name: TopicPartition) -> None:
         """Durably drop a partition."""
         self.drop(name)
+        self.write_dropped()
+
+    def write_dropped(self) -> None:
+        """Make durable that dropped partitions are gone."""
         for file in sorted(self._stale):
             self.write(file, self._offsets[file])

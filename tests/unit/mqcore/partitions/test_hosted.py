@@ -14,7 +14,7 @@ import pytest
 from mqcore.coordination.partition_journal import replay
 from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.identity import LeaderEpoch, TopicPartition, kafka_uuid
-from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
+from mqcore.log.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, CheckpointFile
 from mqcore.log.errors import CorruptLog
 from mqcore.metrics import Cell
 from mqcore.partitions.flusher import Flusher
@@ -457,10 +457,34 @@ def test_offsets_above_the_end_of_a_log_that_was_cut_are_forgotten() -> None:
     folder = Folder()
     partition = folder.open()
     folder.append(partition, 3)
-    partition.cleaned_to = 4
+    partition.cleaned_to = 3
+    partition.log.sync()
+    folder.hosted.checkpoint()
     folder.hosted.checkpoint_cleaner()
-    folder.crash()
-    assert folder.open().cleaned_to == 0
+    partition.log.truncate_to(2)  # as `doctor --cut` does
+    for _ in range(2):  # a second crash comes before the next checkpoint
+        folder.crash()
+        partition = folder.open()
+        assert partition.cleaned_to == 0
+        assert not CheckpointFile(folder.disk, RECOVERY_POINTS).read()
+        assert not CheckpointFile(folder.disk, CLEANER_OFFSETS).read()
+        folder.append(partition, 5)
+
+
+def test_a_checkpoint_drops_deleted_partitions_from_every_file() -> None:
+    folder = Folder()
+    partition = folder.open()
+    folder.append(partition, 3)
+    partition.log.sync()
+    partition.delete_records(1)
+    partition.cleaned_to = 2
+    folder.hosted.checkpoint()
+    folder.hosted.checkpoint_cleaner()
+    files = [CheckpointFile(folder.disk, file) for file in (RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)]
+    assert all(file.read() for file in files)
+    folder.hosted.remove(NAME)
+    folder.hosted.checkpoint()
+    assert not any(file.read() for file in files)
 
 
 def test_a_damaged_note_in_the_folder_is_written_again() -> None:
