@@ -50,17 +50,13 @@ class PartitionFolders:
         self._disk.make_directory(directory)
         file = self._disk.open(f"{directory}/{METADATA_FILE}", create=True)
         file.truncate(0)
-        file.append((f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode(),))
+        file.append((_note(topic_id),))
         file.close()
 
-    def sync_topic(self, directory: str) -> None:
-        """Make durable which topic the folder belongs to."""
-        file = self._disk.open(f"{directory}/{METADATA_FILE}")
-        try:
-            file.sync()
-        finally:
-            file.close()
-        self._disk.sync_directory(directory)
+    def name_topic(self, directory: str, topic_id: UUID) -> None:
+        """Make durable which topic the folder belongs to. The note is written again, because a sync that failed must
+        not be repeated."""
+        self._disk.replace(f"{directory}/{METADATA_FILE}", _note(topic_id))
 
     def put_aside(self, directory: str, topic_id: UUID) -> None:
         """The topic was deleted: housekeeping removes the folder."""
@@ -117,3 +113,7 @@ class PartitionFolders:
                 self._disk.rename(directory, target)
                 return
         raise OSError(errno.EEXIST, f"no free name for {directory}")
+
+
+def _note(topic_id: UUID) -> bytes:
+    return f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n".encode()

@@ -114,7 +114,7 @@ class HostedPartitions:
         partition = Partition(name, topic_id, opened, producers, leader_epoch, self._flusher.request)
         partition.cleaned_to = self._stored.of(CLEANER_OFFSETS, name)
         if not opened.size_bytes:
-            partition.before_first_append = partial(self._folders.sync_topic, directory)
+            partition.before_first_append = partial(self._folders.name_topic, directory, topic_id)
         self._partitions[name] = self._by_id[topic_id, name.partition] = partition
         return partition
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from mqcore.identity import LeaderEpoch, Offset, TopicPartition
 from mqcore.log.config import LogConfig
-from mqcore.log.errors import PASSING
+from mqcore.log.errors import NO_DESCRIPTORS, PASSING
 from mqcore.log.log import CorruptLog, Log, LogFailed, Slice
 from mqcore.partitions.parked import CommitQueue, Committed, Watchers
 from mqcore.partitions.producers import Duplicate, Producers
@@ -166,10 +166,12 @@ class Partition:
         try:
             before_first_append()
         except OSError as fault:
-            if fault.errno not in PASSING:  # a sync that failed is never repeated
-                self.go_offline(f"the folder could not be synced: {fault}")
-                return OFFLINE
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+            if fault.errno in NO_DESCRIPTORS:
+                return None  # the log itself is open: a later batch tries again
+            if fault.errno in PASSING:
+                return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+            self.go_offline(f"the folder could not be prepared: {fault}")
+            return OFFLINE
         self.before_first_append = None
         return None
 

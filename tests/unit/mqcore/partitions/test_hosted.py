@@ -633,3 +633,28 @@ def test_a_crash_after_many_rolls_replays_nothing_below_the_checkpoint() -> None
     again = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
     assert again is not None and again.log.end_offset == 400
     assert again.log.recovery.replayed_batches == 0 and again.log.recovery.scanned_batches < 310
+
+
+def test_an_open_log_takes_its_first_batch_without_descriptors_and_names_its_topic_later() -> None:
+    folder = Folder()
+    partition = folder.open()
+    folder.disk.fail("open", errno.EMFILE)
+    folder.append(partition)
+    assert partition.before_first_append is not None
+    folder.append(partition)
+    assert partition.before_first_append is None
+    folder.disk.fail("open", errno.EMFILE)
+    folder.append(partition)  # nothing is opened any more
+
+
+def test_an_empty_log_takes_its_first_batch_only_when_its_folder_names_its_topic() -> None:
+    folder = Folder()
+    partition = folder.open()
+    folder.disk.fail("sync", errno.ENOSPC)
+    assert refused(partition.append(batch(), folder.clock.wall_ms())) == "KAFKA_STORAGE_ERROR"
+    assert partition.offline is None and partition.log.end_offset == 0
+    folder.append(partition)
+    other = folder.open(name=TopicPartition("other", 0))
+    folder.disk.fail("sync", errno.EIO)
+    assert refused(other.append(batch(), folder.clock.wall_ms())) == "KAFKA_STORAGE_ERROR"
+    assert other.offline is not None
