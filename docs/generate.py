@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from docs.limits import SECTIONS, shown
 from mqcore import config
 from mqcore.apis.api_versions import RELEASE
 from mqcore.apis.table import TABLE
@@ -56,6 +57,22 @@ def settings() -> str:
         "take them for a broker, DescribeConfigs shows them, and nothing else happens. For those that are also in the "
         "first table, the value in the broker's file counts.\n\n"
         + _table(("name", "default"), [(f"`{name}`", _value(row.default)) for name, row in BROKER_KEPT.items()]),
+    )
+
+
+def limits() -> str:
+    tables = []
+    for title, rows in SECTIONS:
+        lines = [(limit.name, shown(limit), limit.at_the_limit, f"`{limit.test.split('::')[1]}`") for limit in rows]
+        tables.append(f"## {title}\n\n" + _table(("limit", "default", "at the limit", "measured by"), lines))
+    return _page(
+        "Limits",
+        "What a client can make the broker and the sale hold or do, and what it gets at the limit. Names with dots are "
+        "settings of the broker ([settings](settings.md)); the others are constants of the code. What clients can make "
+        "the broker hold is bounded by `queued.max.request.bytes` (or one request, if that is larger), "
+        "`queued.max.response.bytes`, `group.memory.max.bytes`, the producers, the waiting fetches, and some 20 KB a "
+        "connection. `tests/conformance/test_abuse.py` compares it with the memory that the process takes.",
+        *tables,
     )
 
 
@@ -111,6 +128,7 @@ def _evened(table: SlotTable, count: int) -> SlotTable:
 PAGES: dict[str, Callable[[], str]] = {
     "api-versions.md": api_versions,
     "settings.md": settings,
+    "limits.md": limits,
     "partitioners.md": partitioners,
 }
 
