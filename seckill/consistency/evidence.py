@@ -92,6 +92,7 @@ class Evidence:
     provider: list[ProviderLine] = field(default_factory=list)
     sink: list[SinkLine] = field(default_factory=list)
     injected: list[dict[str, Any]] = field(default_factory=list)
+    observed: list[dict[str, Any]] = field(default_factory=list)  # by the stack's supervisor, planned or not
     counted: list[Counted] = field(default_factory=list)
     counted_to: list[CountedTo] = field(default_factory=list)
 

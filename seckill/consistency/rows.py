@@ -38,7 +38,7 @@ SOURCES = {
     "N": "deliveries and the sinks' log",
     "G": "offsets committed to the broker",
     "S": "Spark's tables",
-    "F": "faults that were injected",
+    "F": "faults that were injected or observed",
 }
 
 REFUSALS = frozenset({"SOLD_OUT", "DUPLICATE", "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID"})

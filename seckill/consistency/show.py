@@ -11,6 +11,7 @@ from rich.table import Table
 
 from seckill.consistency import timeline
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.observed import disturbances, unplanned
 from seckill.consistency.rows import SOURCES
 from seckill.consistency.timeline import Moment
 from seckill.consistency.verdicts import NOBODY, Judged, Subject, Verdict, Violation, overall
@@ -28,6 +29,8 @@ MOST_LISTED = 3
 
 def as_table(console: Console, evidence: Evidence, judged: Sequence[Judged]) -> None:
     console.print(_sources(evidence))
+    for disturbance in unplanned(evidence):
+        console.print(f"{_clock(disturbance.at_ms)} {disturbance}", style="yellow", highlight=False)
     for reason in evidence.under_way:
         console.print(f"not drained: {reason}", style="yellow", highlight=False)
     console.print()
@@ -50,7 +53,8 @@ def _sources(evidence: Evidence) -> Table:
         if letter in evidence.off:
             state = "[dim]declared off[/]"
         elif letter == "F" and not evidence.faults_planned:
-            state = "[dim]none planned[/]"
+            happened = len(disturbances(evidence))
+            state = f"[dim]none planned[/], {happened} observed" if happened else "[dim]none planned[/]"
         elif source.faults:
             state = "[yellow]" + "; ".join(source.faults[:3]) + "[/]"
         else:
@@ -115,6 +119,7 @@ def as_json(evidence: Evidence, judged: Sequence[Judged]) -> dict[str, Any]:
             }
             for letter, source in evidence.sources.items()
         },
+        "observed": [each._asdict() for each in disturbances(evidence)],
         "cut": [log._asdict() for log in evidence.logs],
         "invariants": [_invariant(evidence, each) for each in judged],
     }

@@ -15,6 +15,7 @@ from typing import Any
 from seckill.stack import control, instances, passwords, ready, servers, setup
 from seckill.stack.control import StackFault
 from seckill.stack.instances import Instance
+from seckill.stack.observing import Observations, is_frozen
 from seckill.stack.services import Layout, Service, services
 
 START_S = 60.0
@@ -30,6 +31,8 @@ class Supervisor:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._is_ours = False
+        self._observed = Observations(layout.folder / "evidence" / "observed.jsonl")
+        self._frozen: set[str] = set()
         unknown = set(scale) - {service.name for service in self._services}
         if unknown:
             known = ", ".join(service.name for service in self._services)
@@ -127,12 +130,24 @@ class Supervisor:
         now = time.monotonic()
         if instance.is_running:
             if instance.state == "starting" and instance.is_healthy():
+                self._observed.note("up", instance.name)
                 self._tell(f"{instance.name} is up again")
+            self._notice_freeze(instance)
         elif instance.state in ("starting", "up") and instance.process is not None:
             instance.has_died(now)
+            self._frozen.discard(instance.name)
+            self._observed.note("died", instance.name, code=instance.process.returncode)
             self._tell(f"{instance.name} ended with {instance.process.returncode}; see {instance.log}")
         elif instance.state == "died" and instance.wanted and now >= instance.again_at:
             instance.spawn()
+
+    def _notice_freeze(self, instance: Instance) -> None:
+        """Stopped by a signal it holds all it has, and does nothing: nobody else would tell."""
+        assert instance.process is not None
+        is_now = is_frozen(instance.process.pid)
+        if is_now != (instance.name in self._frozen):
+            self._observed.note("frozen" if is_now else "thawed", instance.name)
+            (self._frozen.add if is_now else self._frozen.discard)(instance.name)
 
     # ── words ────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,6 +184,8 @@ class Supervisor:
     def _stop_all(self, named: Sequence[Instance]) -> None:
         """They come to their ends at the same time."""
         for instance in named:
+            if instance.is_running:
+                self._observed.note("stopped", instance.name)
             instance.wanted = False
             instance.signal()
         for instance in named:

@@ -46,7 +46,7 @@ def log_of(stack: Stack) -> Path:
 
 def report(stack: Stack, *words: str) -> tuple[int, str]:
     """`seckill report` as a user types it: the folder alone says where everything is."""
-    command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(stack.folder), *words]
+    command = [sys.executable, "-m", "seckill.cli", "report", *words, "--data", str(stack.folder)]
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
     done = subprocess.run(command, capture_output=True, text=True, env=bare, timeout=150)
     return done.returncode, done.stdout + done.stderr
@@ -73,12 +73,17 @@ def test_the_books_of_a_rush_with_crashes_agree(stack: Stack) -> None:
         if each["verdict"] not in ("PASS", "NOT RUN")
     ]
     assert verdicts(said, "NOT RUN") == {"I22"}
+    observed = {each["what"]: each["is_planned"] for each in said["observed"]}
+    for name in ("inventory.1", "orders.1", "relay.inventory"):
+        assert observed[f"{name} died (signal 9)"] is False, "killed by hand: it is listed, and nobody had planned it"
 
 
 def test_every_corruption_of_this_run_is_found(stack: Stack) -> None:
-    code, told = report(stack, "selftest")
+    page = stack.folder / "kills.md"
+    code, told = report(stack, "selftest", "--generate", "--write", str(page))
     assert code == 0, told
     assert " 0 slipped through, 0 not possible" in told
+    assert "| decisions_said.unit_price |" in page.read_text()
 
 
 def test_one_buyers_story_can_be_told(stack: Stack) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.observed import disturbances
 from seckill.consistency.rows import Attempt, Called
 
 OUTAGE_MS = 30_000
@@ -36,6 +37,7 @@ def is_outage(call: Attempt | Called) -> bool:
 def outages(evidence: Evidence) -> Iterator[Outage]:
     """Runs of such answers to purchases, without any other between them."""
     faults = [_span(line) for line in evidence.injected]
+    faults += [(each.at_ms, each.until_ms or each.at_ms) for each in disturbances(evidence)]
     run: list[Attempt] = []
     last = (Attempt(evidence.taken_at_ms, 0, "", "", 0, 0, 200, None, None, None),)
     for attempt in (*sorted(evidence.attempts, key=_end), *last):

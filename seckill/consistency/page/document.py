@@ -8,6 +8,7 @@ from html import escape
 
 from seckill.consistency import timeline
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.observed import unplanned
 from seckill.consistency.page import figures, machine, pictures
 from seckill.consistency.page.style import STYLE
 from seckill.consistency.rows import SOURCES
@@ -168,8 +169,14 @@ def _origin(evidence: Evidence) -> str:
     faults = ", ".join(evidence.faults_planned) or "none"
     return (
         f"<p class=dim>{escape(machine.described())}</p><p>faults planned: {escape(faults)}</p>"
+        f"<p>faults observed, not planned: {_unplanned(evidence)}</p>"
         f"<ul>{runs}{more}</ul><p>again: <code>seckill report</code></p>"
     )
+
+
+def _unplanned(evidence: Evidence) -> str:
+    listed = "".join(f"<li>{_clock(each.at_ms)} {escape(each.what)}" for each in unplanned(evidence))
+    return f"</p><ul>{listed}</ul><p>" if listed else "none"
 
 
 def _style(verdict: Verdict) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from seckill.consistency.evidence import Evidence
 from seckill.consistency.identity import Id
+from seckill.consistency.observed import unplanned
 from seckill.consistency.rows import RESERVED, Stock
 
 MOST_STEPS = 160
@@ -111,10 +112,15 @@ def peak(evidence: Evidence) -> Peak | None:
 
 
 def bands(evidence: Evidence, found: Peak) -> list[Band]:
-    """The faults that were really injected, within the picture's time; a moment is drawn as wide as one can see."""
+    """The faults that really happened, planned or observed, within the picture's time; a moment is drawn as wide as one
+    can see."""
     span_s = len(found.backlog) * found.step_ms / 1000
     drawn: list[Band] = []
-    for line in sorted(evidence.injected, key=lambda line: int(line.get("at_ms", 0))):
+    lines = evidence.injected + [
+        {"at_ms": each.at_ms, "until_ms": each.until_ms or each.at_ms, "fault": each.what}
+        for each in unplanned(evidence)
+    ]
+    for line in sorted(lines, key=lambda line: int(line.get("at_ms", 0))):
         from_s = (int(line.get("at_ms", 0)) - found.began_ms) / 1000
         to_s = (int(line.get("until_ms", line.get("at_ms", 0))) - found.began_ms) / 1000
         if to_s < 0 or from_s > span_s:

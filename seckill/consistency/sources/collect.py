@@ -170,6 +170,9 @@ def _read_files(
     fields["sink"], wrong = files.sink(where.sandbox / "sinks.jsonl")
     faults["N"] += wrong
     counts["N"]["sink"] = len(fields["sink"])
+    fields["observed"], wrong = files.observed(manifest.folder / "observed.jsonl")
+    faults["F"] += wrong
+    counts["F"]["observed"] = len(fields["observed"])
     if manifest.faults:
         fields["injected"], wrong = files.injected(manifest.folder / "faults.jsonl")
         faults["F"] += wrong

@@ -172,6 +172,14 @@ def injected(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return list(lines), faults
 
 
+def observed(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """What the supervisor noticed. Where none watched, or nothing happened, there is no such file."""
+    if not path.exists():
+        return [], []
+    lines, faults = _lines(path)
+    return [line for line in lines if {"at_ms", "what", "name"} <= line.keys()], faults
+
+
 def _lines(path: Path) -> tuple[Iterator[dict[str, Any]], list[str]]:
     try:
         content = path.read_bytes()
