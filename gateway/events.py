@@ -14,8 +14,8 @@ MOST_UNITS = 1_000_000
 INT_MAX, ID_MAX = 2**31 - 1, 2**63 - 1
 """What the columns of inventory hold. A request beyond them is refused when it is read: it could never be decided."""
 USER_CHARACTERS_MAX, SKU_CHARACTERS_MAX = 200, 100
-TIME_MS_MAX = 253_402_300_799_999
-"""The end of the year 9999."""
+TIME_MS_MAX = 9_224_318_015_999_999
+"""What Postgres' timestamps end with, in the year 294276."""
 
 
 class PurchaseRequested(NamedTuple):

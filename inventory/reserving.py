@@ -73,8 +73,8 @@ def reserve(batch: Batch) -> None:
         Contest(stock, by_article[article], _proposals(stock, by_article[article])) for article, stock in stocks.items()
     ]
     faults.point("inventory.after_gate")
-    now_ms = rows.now_ms()
     locked = lock_stocks(contest.stock.id for contest in contests if _is_contended(contest))
+    now_ms = rows.now_ms()  # a deadline may pass while the lock is waited for
     verdicts: Verdicts = {}
     for contest in contests:
         stock = locked.get(contest.stock.id, contest.stock)

@@ -208,5 +208,5 @@ def holders(sale_id: int, users: Sequence[str]) -> set[str]:
 
 
 def now_ms() -> int:
-    """The time of this transaction."""
-    return int(statements.fetch("SELECT (extract(epoch FROM now()) * 1000)::bigint", [])[0][0])
+    """The database's clock."""
+    return int(statements.fetch("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", [])[0][0])

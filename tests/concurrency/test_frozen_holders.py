@@ -5,17 +5,26 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+from uuid import uuid4
 
 import pytest
 from django.db import OperationalError, connection, transaction
 
+from gateway.events import PurchaseRequested
+from inventory import gate, operating, reserving, rows
+from inventory.locks import lock_stocks
+from inventory.models import Decided
 from seckill.database import IDLE_IN_TRANSACTION_MS, LOCK_MS
 from seckill.stack.broker import BrokerProcess
 from seckill.streams import offsets
 from seckill.streams.models import ConsumerOffset, OutboxRow
+from seckill.streams.records import Batch, Received
 from tests.concurrency.streams_cast import EFFECTS, claim, make_topic
 from tests.concurrency.test_streams_relay import holders, is_published, process, relaying, say
-from tests.services import Services, until
+from tests.services import Services, together, until
+
+FAR_MS = 10**15
 
 SLEEPER = """
 import django; django.setup()
@@ -99,3 +108,27 @@ def test_a_claim_that_is_free_is_not_slowed_down() -> None:
     assert [claim().epoch for _ in range(3)] == [1, 2, 3]
     with transaction.atomic():
         offsets.advance(claim(), 0, 5)
+
+
+def test_a_request_whose_deadline_passes_while_the_stock_is_locked_is_too_late() -> None:
+    gate.redis.cache_clear()
+    gate._script.cache_clear()
+    stock = operating.create("Gong", "phone", 10, 100, 1, 0, FAR_MS)
+    deadline_ms = rows.now_ms() + 1000
+    asked = PurchaseRequested(uuid4(), "late", stock.sale_id, stock.sku, 1, 0, deadline_ms)
+    record = Received("purchase.requests", 0, 0, 0, "late", asked.envelope())
+    is_locked = threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            lock_stocks([stock.id])
+            is_locked.set()
+            until(lambda: rows.now_ms() > deadline_ms, "the deadline to pass")
+
+    def decide() -> None:
+        assert is_locked.wait(30)
+        with transaction.atomic():
+            reserving.reserve(Batch("cluster", "topic-id", "purchase.requests", 0, [record]))
+
+    assert together([hold, decide]) == [None, None]
+    assert Decided.objects.get().decision == "TOO_LATE"

@@ -28,7 +28,7 @@ def test_a_whole_request_is_read_as_it_was_written() -> None:
         ("deadline_ms", 10**19),
         ("deadline_ms", -1),
         ("admitted_at_ms", 2**63),
-        ("admitted_at_ms", 10**15),
+        ("admitted_at_ms", 10**16),
         ("sale_id", 2**63),
         ("sale_id", -(10**30)),
         ("sale_id", True),
