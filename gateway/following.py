@@ -8,6 +8,7 @@ moment late, and a buyer who was shown a decision before Redis lost it must not 
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,6 +20,10 @@ from gateway.outcomes import Shown
 from gateway.places import Place, Standing
 from gateway.shown import Known
 from gateway.watching import watch
+from seckill.topics import DAY_MS
+
+QUEUE_KEPT_MS = 8 * DAY_MS
+"""Longer than topics keep a request."""
 
 
 class Followed(NamedTuple):
@@ -80,6 +85,9 @@ def is_queued(followed: Followed) -> bool:
 
 
 def _queued(request_id: UUID, standing: Standing | None, known: Known) -> Followed | None:
+    is_old = standing is not None and standing.deadline_ms + QUEUE_KEPT_MS < time.time() * 1000
+    if is_old and known.remembered is None:
+        return None  # its outcome has been pruned, and no topic has its request any more
     if standing is not None:
         return Followed(request_id, standing.user_id, None, standing.place, standing.deadline_ms)
     if known.remembered is not None:

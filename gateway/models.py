@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 
@@ -23,3 +24,4 @@ class Outcome(models.Model):
 
     class Meta:
         db_table = "gateway_outcome"
+        indexes = [BrinIndex(fields=["updated_at"], autosummarize=True, name="gateway_outcome_at")]

@@ -15,7 +15,8 @@ from redis.exceptions import RedisError
 
 from inventory import gate, rebuild, strays, views
 from inventory.models import GateSync, Sale, Stock
-from seckill.streams.sweeping import Sweep
+from seckill.streams.pruning import LOOK_S, Pruner
+from seckill.streams.sweeping import Sweep, Sweeps
 
 log = logging.getLogger(__name__)
 
@@ -89,5 +90,5 @@ def _retire(stocks: Sequence[Stock]) -> None:
         log.info("gates retired", extra={"stocks": len(stocks)})
 
 
-def sweep() -> Sweep:
-    return Sweep("inventory", BEAT_S, heal)
+def sweep() -> Sweeps:
+    return Sweeps(Sweep("inventory", BEAT_S, heal), Sweep("inventory retention", LOOK_S, Pruner("inventory").look))

@@ -6,8 +6,10 @@ keys would have Postgres ask for it again, entry by entry, before each COMMIT th
 
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Now
 
 ACTIVE = ("reserved", "sold")
 
@@ -94,10 +96,11 @@ class LedgerEntry(models.Model):
             models.UniqueConstraint(fields=["kind", "cause"], name="inventory_ledger_cause"),
             models.CheckConstraint(condition=Q(units__gt=0) & ~Q(debit=F("credit")), name="inventory_ledger_moves"),
         ]
+        indexes = [BrinIndex(fields=["at"], autosummarize=True, name="inventory_ledger_at")]
 
 
 class Decided(models.Model):
-    """The inbox: every request that was decided, with its decision, kept for ever."""
+    """The inbox: every request that was decided, with its decision; kept as long as the log may deliver it."""
 
     request_id = models.UUIDField(primary_key=True)
     user_id = models.CharField(max_length=200)
@@ -121,6 +124,7 @@ class Decided(models.Model):
                 fields=["topic_id", "partition", "offset", "cluster_id"], name="inventory_decided_place"
             )
         ]
+        indexes = [BrinIndex(fields=["decided_at_ms"], autosummarize=True, name="inventory_decided_at")]
 
 
 class Redelivery(models.Model):
@@ -131,9 +135,11 @@ class Redelivery(models.Model):
     topic_id = models.CharField(max_length=64)
     partition = models.IntegerField()
     offset = models.BigIntegerField(db_column="record_offset")
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "inventory_redelivery"
+        indexes = [BrinIndex(fields=["at"], autosummarize=True, name="inventory_redelivery_at")]
         constraints = [
             models.UniqueConstraint(
                 fields=["topic_id", "partition", "offset", "cluster_id"], name="inventory_redelivery_place"
@@ -148,9 +154,11 @@ class Settled(models.Model):
     kind = models.CharField(max_length=30)
     request_id = models.UUIDField()
     posted = models.BooleanField()  # False: seen, but there was nothing to do
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "inventory_settled"
+        indexes = [BrinIndex(fields=["at"], autosummarize=True, name="inventory_settled_at")]
 
 
 class GateSync(models.Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -28,6 +29,8 @@ class Delivery(models.Model):
         indexes = [
             models.Index(fields=["channel", "due_at"], condition=Q(state="due"), name="notifications_due"),
             models.Index(fields=["channel", "user_id", "id"], name="notifications_order"),
+            BrinIndex(fields=["due_at"], autosummarize=True, name="notifications_due_at"),
+            BrinIndex(fields=["done_at"], autosummarize=True, name="notifications_done_at"),
         ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from notifications.tasks import enqueue_due
-from seckill.streams.sweeping import Sweep
+from seckill.streams.pruning import LOOK_S, Pruner
+from seckill.streams.sweeping import Sweep, Sweeps
 
 BEAT_S = 2.0
 
@@ -14,5 +15,6 @@ def look() -> bool:
     return False
 
 
-def sweep() -> Sweep:
-    return Sweep("notifications", BEAT_S, look)
+def sweep() -> Sweeps:
+    pruning = Sweep("notifications retention", LOOK_S, Pruner("notifications").look)
+    return Sweeps(Sweep("notifications", BEAT_S, look), pruning)

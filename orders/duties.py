@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orders import expiring, reconciling, refunding
+from seckill.streams.pruning import LOOK_S, Pruner
 from seckill.streams.sweeping import Sweep, Sweeps
 
 BEAT_S = 0.5
@@ -26,4 +27,5 @@ def sweep() -> Sweeps:
         Sweep("orders", BEAT_S, lambda: expiring.expire_unattempted() > 0),
         Sweep("orders attempted", BEAT_S, lambda: expiring.expire_attempted() > 0),
         Sweep("orders money", BEAT_S, _settle_money),
+        Sweep("orders retention", LOOK_S, Pruner("orders").look),
     )

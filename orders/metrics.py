@@ -6,14 +6,14 @@ import time
 
 from mqcore.metrics import Family
 from orders.payments import provider
-from seckill.metrics import gauge, samples
+from seckill.metrics import gauge, samples, samples_by
 
 FAMILIES: list[Family] = [
     gauge(
         "seckill_orders",
         "orders, by state",
         ("state",),
-        samples("SELECT state, count(*) FROM orders_order GROUP BY state", 1),
+        samples_by("orders_order", "state", "PENDING_PAYMENT"),
     ),
     gauge(
         "seckill_orders_overdue_seconds",
@@ -29,7 +29,7 @@ FAMILIES: list[Family] = [
         "seckill_payments",
         "attempts to pay, by state; refunding: owed to a buyer",
         ("state",),
-        samples("SELECT state, count(*) FROM orders_payment GROUP BY state", 1),
+        samples_by("orders_payment", "state", "open", "refunding"),
     ),
     gauge(
         "seckill_discrepancies",

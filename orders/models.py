@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 
 class Order(models.Model):
@@ -27,6 +29,7 @@ class Order(models.Model):
         indexes = [
             models.Index(fields=["pay_before"], condition=Q(state="PENDING_PAYMENT"), name="orders_order_due"),
             models.Index(fields=["user_id", "placed_at", "id"], name="orders_order_page"),
+            BrinIndex(fields=["placed_at"], autosummarize=True, name="orders_order_placed"),
         ]
 
 
@@ -42,6 +45,7 @@ class Transition(models.Model):
     class Meta:
         db_table = "orders_transition"
         constraints = [models.UniqueConstraint(fields=["order", "after"], name="orders_transition_once")]
+        indexes = [BrinIndex(fields=["at"], autosummarize=True, name="orders_transition_at")]
 
 
 class ReadDecision(models.Model):
@@ -50,9 +54,11 @@ class ReadDecision(models.Model):
     event_id = models.UUIDField(primary_key=True)
     request_id = models.UUIDField()
     decision = models.CharField(max_length=15)
+    at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "orders_read_decision"
+        indexes = [BrinIndex(fields=["at"], autosummarize=True, name="orders_read_decision_at")]
 
 
 class Payment(models.Model):
@@ -101,6 +107,7 @@ class Callback(models.Model):
 
     class Meta:
         db_table = "orders_callback"
+        indexes = [BrinIndex(fields=["first_at"], autosummarize=True, name="orders_callback_at")]
 
 
 class ProviderLog(models.Model):

@@ -57,6 +57,7 @@ class Environment:
     sinks_url: str = "http://127.0.0.1:8101"
     payment_ttl_s: int = 900
     purchase_deadline_s: int = 600
+    retention_days: int = 30  # what is finished is kept so long, 8 at least (docs/retention.md); 0: for good
     expected_pace: int = 0  # requests a second inventory is expected to decide, until that has been seen; 0: not known
     stack_folder: str = ""  # of the stack this process belongs to: its socket, its evidence, its reports
     console_hosts: str = ""  # hosts on which the console is served; empty: all in development, none elsewhere

@@ -36,6 +36,46 @@ def samples(statement: str, labels: int) -> Callable[[], Iterable[Sample]]:
     return read
 
 
+EXACT_BYTES = 32 * 1024 * 1024
+"""A table so small is counted; of a larger one the shares are estimated."""
+_BYTES = "SELECT pg_relation_size(%s::regclass), greatest(0, reltuples) FROM pg_class WHERE oid = %s::regclass"
+_SHARES = """
+SELECT value, share FROM pg_stats, unnest(most_common_vals::text::text[], most_common_freqs) AS row (value, share)
+WHERE schemaname = current_schema() AND tablename = %s AND attname = %s
+"""
+
+
+def is_large(table: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_BYTES, [table, table])
+        size, rows = cursor.fetchone()
+        return bool(size > EXACT_BYTES and rows)
+
+
+def counted_by(table: str, column: str, *exactly: str) -> list[tuple[str, float]]:
+    """How many rows have each value. Of a large table by Postgres' statistics, which its autovacuum keeps, because a
+    scrape must not cost more with every purchase that ever was; `exactly` are values that an index of theirs counts."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BYTES, [table, table])
+        size, rows = cursor.fetchone()
+        shares: list[tuple[str, float]] = []
+        if size > EXACT_BYTES and rows:
+            cursor.execute(_SHARES, [table, column])
+            shares = cursor.fetchall()  # none before the first ANALYZE
+        if not shares:
+            cursor.execute(f"SELECT {column}, count(*) FROM {table} GROUP BY {column}")
+            return [(str(value), float(number)) for value, number in cursor.fetchall()]
+        counts = {value: float(round(share * rows)) for value, share in shares}
+        for value in exactly:
+            cursor.execute(f"SELECT count(*) FROM {table} WHERE {column} = %s", [value])
+            counts[value] = float(cursor.fetchone()[0])
+        return list(counts.items())
+
+
+def samples_by(table: str, column: str, *exactly: str) -> Callable[[], Iterable[Sample]]:
+    return lambda: [((value,), number) for value, number in counted_by(table, column, *exactly)]
+
+
 def page(families: Iterable[Family]) -> str:
     """`DatabaseError` if what stands in tables cannot be read."""
     lines: list[str] = []

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from seckill.audit.models import Entry
+from seckill.metrics import counted_by
 
 LAST_S = 60
 MOST_WORDS = 20
@@ -19,10 +20,7 @@ LEFT JOIN (SELECT stock_id, sum(CASE WHEN debit = 'supply' THEN units ELSE -unit
            FROM inventory_ledger WHERE kind = 'adjust' GROUP BY stock_id) a ON a.stock_id = t.id
 ORDER BY s.id DESC LIMIT 50
 """
-_OUTCOMES = """
-SELECT state, count(*), max(request_id::text)
-FROM gateway_outcome GROUP BY state ORDER BY count(*) DESC
-"""
+_EXAMPLE = "SELECT request_id::text FROM gateway_outcome WHERE state = %s LIMIT 1"
 _HOPS = {
     "inventory": "SELECT decided_at_ms - admitted_at_ms AS took FROM inventory_decided "
     "WHERE decided_at_ms > extract(epoch FROM now()) * 1000 - %s * 1000",
@@ -34,9 +32,9 @@ _HOPS = {
     "JOIN orders_transition t ON t.event_id = d.event_id WHERE d.done_at > now() - %s * interval '1 second'",
 }
 _SOLD_OUT = """
-SELECT (extract(epoch FROM max(l.at)) * 1000)::bigint
-FROM inventory_stock t JOIN inventory_ledger l ON l.stock_id = t.id
-WHERE t.available = 0 AND t.reserved = 0 AND l.credit = 'sold' GROUP BY t.id
+SELECT (extract(epoch FROM l.at) * 1000)::bigint
+FROM inventory_stock t JOIN inventory_ledger l ON l.stock_id = t.id AND l.version = t.version
+WHERE t.available = 0 AND t.reserved = 0 AND l.credit = 'sold'
 """
 _WAITING = """
 SELECT (SELECT count(*) FROM streams_outbox), (SELECT count(*) FROM notifications_delivery WHERE state = 'due'),
@@ -82,8 +80,13 @@ def count() -> Counted:
     took = {name: Took(*_rows(_percentiles(statement), [LAST_S])[0]) for name, statement in _HOPS.items()}
     off = [row[0] for row in _rows("SELECT consumer_group FROM streams_switch ORDER BY 1")]
     unpublished, due, dead, refunding = _rows(_WAITING)[0]
-    outcomes = [(state, number, example) for state, number, example in _rows(_OUTCOMES)]
+    outcomes = [(state, int(number), _example(state)) for state, number in counted_by("gateway_outcome", "state")]
+    outcomes.sort(key=lambda outcome: -outcome[1])
     return Counted([Sale(*row) for row in _rows(_SALES)], outcomes, took, unpublished, due, dead, refunding, off)
+
+
+def _example(state: str) -> str:
+    return next((row[0] for row in _rows(_EXAMPLE, [state])), "")
 
 
 def spoken() -> list[tuple[int, str]]:

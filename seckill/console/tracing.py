@@ -45,7 +45,9 @@ _STEPS = (
     "format('decided %%s at stock version %%s', decision, stock_version), xmin::text "
     "FROM inventory_decided WHERE request_id = ANY(%(ids)s)",
     "SELECT at, 3, 'ledger', format('version %%s: %%s, %%s from %%s to %%s', version, kind, units, debit, credit), "
-    "xmin::text FROM inventory_ledger WHERE request_id = ANY(%(ids)s)",
+    "xmin::text FROM inventory_ledger WHERE (kind = 'reserve' AND cause = ANY(%(ids)s)) "
+    "OR (kind IN ('sell', 'release', 'return') AND cause = ANY(ARRAY(SELECT t.event_id FROM orders_transition t "
+    "JOIN orders_order o ON o.id = t.order_id WHERE o.request_id = ANY(%(ids)s))))",
     "SELECT o.placed_at, 4, 'order', format('order %%s, %%s units for %%s', o.id, o.quantity, o.amount), '' "
     "FROM orders_order o WHERE o.request_id = ANY(%(ids)s)",
     "SELECT t.at, 5, 'order', format('%%s → %%s', coalesce(nullif(t.before, ''), 'new'), t.after), t.xmin::text "

@@ -140,3 +140,14 @@ class ProducerLease(models.Model):
 
     class Meta:
         db_table = "streams_producer_lease"
+
+
+class Retention(models.Model):
+    """From when on a service still needs its rows, and up to when those that are finished may have been removed."""
+
+    service = models.CharField(max_length=40, primary_key=True)
+    needs_from = models.DateTimeField()
+    pruned_to = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "streams_retention"

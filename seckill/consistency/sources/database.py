@@ -178,6 +178,12 @@ _LOGS = (
     "SELECT topic FROM streams_offset GROUP BY topic HAVING count(DISTINCT (cluster_id, topic_id)) > 1 ORDER BY topic"
 )
 _CLAIMED = "SELECT coalesce(sum(epoch - 1), 0) FROM streams_offset WHERE epoch > 1"
+_PRUNED = """
+SELECT to_char(pruned_to AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC', count(*)
+FROM (SELECT max(pruned_to) AS pruned_to FROM streams_retention) AS retention
+JOIN inventory_sale ON opens_at_ms < extract(epoch FROM pruned_to) * 1000
+GROUP BY pruned_to
+"""
 _NOW = f"SELECT {_ms('now()')}"
 
 
@@ -202,6 +208,9 @@ def read(url: str) -> Snapshot:
         fields["outbox"] = {row[0]: row[1] for row in connection.execute(_OUTBOX)}
         fields["claimed_again"] = _number(connection.execute(_CLAIMED).fetchone())
         mixed = [f"rows of more than one log named {row[0]}" for row in connection.execute(_LOGS)]
+        mixed += [
+            f"rows up to {row[0]} were pruned, and {row[1]} sales opened before" for row in connection.execute(_PRUNED)
+        ]
     return Snapshot(taken_at_ms, fields, counts, mixed)
 
 

@@ -1,0 +1,176 @@
+"""What is finished is removed, a few rows at a time, by the sweeps. docs/retention.md is this table in words.
+
+Rows are kept for `SECKILL_RETENTION_DAYS`, and longer while something that began before is unfinished: each service
+says from when on it still needs its rows, and the earliest of these times is the horizon. Below it no topic has a
+record any more (the brokers are asked), so nothing can be delivered again that an inbox would have to recognise. How
+far rows have been removed is itself a row: a report of an older sale says that its evidence is not whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import connection
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from seckill.topics import DAY_MS, TOPICS
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 60.0
+ROWS_MAX = 1000
+LOG_DAYS = 7
+"""How long topics keep records (seckill/topics.py)."""
+DAYS_MIN = LOG_DAYS + 1
+AUDIT_DAYS = 365
+LEASE_DAYS = 1
+MARGIN = timedelta(hours=1)
+"""What something unfinished rests on is a little older than itself."""
+BOOTSTRAP_MS = 5000
+SERVICES = ("inventory", "orders", "notifications")
+
+
+class Rule(NamedTuple):
+    """Rows of the table that may go, as a condition; `%(horizon)s` is a time."""
+
+    table: str
+    may_go: str
+
+
+BELOW: dict[str, tuple[Rule, ...]] = {
+    "inventory": (
+        Rule("inventory_decided", "decided_at_ms < extract(epoch FROM %(horizon)s::timestamptz) * 1000"),
+        Rule("inventory_redelivery", "at < %(horizon)s"),
+        Rule("inventory_settled", "at < %(horizon)s"),
+        Rule("gateway_outcome", "updated_at < %(horizon)s"),
+        Rule("streams_dead_letter", "state IN ('replayed', 'discarded') AND closed_at < %(horizon)s"),
+        Rule(
+            "streams_divert",
+            "began_at < %(horizon)s AND id NOT IN (SELECT diverted FROM streams_slot_map)",
+        ),
+    ),
+    "orders": (
+        Rule("orders_read_decision", "at < %(horizon)s"),
+        Rule("orders_transition", "at < %(horizon)s"),
+        Rule("orders_callback", "first_at < %(horizon)s"),
+        Rule("orders_discrepancy", "state = 'settled' AND settled_at < %(horizon)s"),
+    ),
+    "notifications": (Rule("notifications_delivery", "state IN ('done', 'given_up') AND due_at < %(horizon)s"),),
+}
+"""By the service whose sweep removes them."""
+
+BY_THEIR_OWN_TIME: dict[str, tuple[Rule, ...]] = {
+    "inventory": (
+        Rule("streams_producer_lease", f"expires_at < now() - interval '{LEASE_DAYS} days'"),
+        Rule("audit_entry", f"at < now() - interval '{AUDIT_DAYS} days'"),
+        Rule("django_session", "expire_date < now()"),
+    )
+}
+
+_NEEDS = {
+    "inventory": """
+SELECT least(
+    (SELECT to_timestamp(min(least(sale.opens_at_ms, 100000000000000)) / 1000.0)
+     FROM inventory_stock AS stock JOIN inventory_sale AS sale ON sale.id = stock.sale_id
+     WHERE stock.reserved > 0 OR NOT stock.gate_retired),
+    (SELECT min(died_at) FROM streams_dead_letter WHERE state IN ('open', 'quarantined')),
+    (SELECT min(created_at) FROM streams_outbox))
+""",
+    "orders": """
+SELECT least(
+    (SELECT min(placed_at) FROM orders_order WHERE state = 'PENDING_PAYMENT'),
+    (SELECT min(opened_at) FROM orders_payment WHERE state IN ('open', 'refunding')),
+    (SELECT min(found_at) FROM orders_discrepancy WHERE state <> 'settled'))
+""",
+    "notifications": "SELECT min(due_at) - interval '1 day' FROM notifications_delivery WHERE state = 'due'",
+}
+"""The earliest time of something unfinished; null: there is none."""
+
+_KEEP_FROM = """
+INSERT INTO streams_retention AS mine (service, needs_from, pruned_to) VALUES (%s, %s, NULL)
+ON CONFLICT (service) DO UPDATE SET needs_from = EXCLUDED.needs_from
+"""
+_HORIZON = "SELECT min(needs_from), count(*) FROM streams_retention"
+_PRUNED = """
+UPDATE streams_retention SET pruned_to = greatest(pruned_to, %s) WHERE service = %s RETURNING pruned_to
+"""
+_DELETE = """
+DELETE FROM {table} WHERE ctid IN (SELECT ctid FROM {table} WHERE {may_go} LIMIT {most} FOR UPDATE SKIP LOCKED)
+"""
+
+
+class Pruner:
+    """Of one sweep, on a thread of its own."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def look(self) -> bool:
+        """True: a batch was full, so there is more."""
+        full = [remove(rule, None) == ROWS_MAX for rule in BY_THEIR_OWN_TIME.get(self._service, ())]
+        horizon = self._horizon()
+        if horizon is not None:
+            _run(_PRUNED, [horizon, self._service])  # before the first row goes
+            full += [remove(rule, horizon) == ROWS_MAX for rule in BELOW[self._service]]
+        return any(full)
+
+    def _horizon(self) -> datetime | None:
+        days = settings.ENVIRONMENT.retention_days
+        if not days:
+            return None
+        wanted = datetime.now(UTC) - timedelta(days=max(days, DAYS_MIN))
+        [(unfinished,)] = _run(_NEEDS[self._service], [])
+        _run(_KEEP_FROM, [self._service, wanted if unfinished is None else min(wanted, unfinished - MARGIN)])
+        [(horizon, count)] = _run(_HORIZON, [])
+        if count < len(SERVICES) or not is_past_the_logs(horizon):
+            return None
+        return datetime.fromtimestamp(horizon.timestamp(), UTC)
+
+
+def remove(rule: Rule, horizon: datetime | None) -> int:
+    """Some of the rows that may go; how many."""
+    statement = _DELETE.format(table=rule.table, may_go=rule.may_go, most=ROWS_MAX)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"horizon": horizon})
+        if cursor.rowcount:
+            log.info("pruned", extra={"table": rule.table, "rows": cursor.rowcount})
+        return int(cursor.rowcount)
+
+
+def is_past_the_logs(horizon: datetime) -> bool:
+    """Has no topic a record of before? False if the brokers do not say."""
+    try:
+        consumer = KafkaConsumer(
+            bootstrap_servers=settings.ENVIRONMENT.kafka_bootstrap_servers, client_id="pruning",
+            bootstrap_timeout_ms=BOOTSTRAP_MS, request_timeout_ms=10_000, enable_auto_commit=False,
+        )  # fmt: skip
+    except (KafkaError, OSError, ValueError) as fault:
+        log.warning("nothing is pruned", extra={"reason": str(fault)})
+        return False
+    try:
+        at_ms = int(horizon.timestamp() * 1000)
+        places = [TopicPartition(name, each) for name in TOPICS for each in consumer.partitions_for_topic(name) or ()]
+        starts = consumer.beginning_offsets(places)
+        ends = consumer.end_offsets(places)
+        later = consumer.offsets_for_times(dict.fromkeys(places, at_ms))
+        firsts = {place: ends[place] if found is None else found.offset for place, found in later.items()}
+        return bool(places) and all(firsts[place] <= starts[place] for place in places)
+    except (KafkaError, OSError, ValueError) as fault:
+        log.warning("nothing is pruned", extra={"reason": str(fault)})
+        return False
+    finally:
+        consumer.close(autocommit=False)
+
+
+def _run(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+assert all(int(topic.configs["retention.ms"]) <= LOG_DAYS * DAY_MS for topic in TOPICS.values())
