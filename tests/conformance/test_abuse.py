@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from mqcore.apis.table import TABLE
+from mqcore.wire.checksum import crc32c
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.messages import encode_request
 from seckill.stack.broker import BrokerProcess, free_port
@@ -45,6 +46,7 @@ from tests.conformance.raw import (
 )
 
 API_VERSIONS, HEARTBEAT, SYNC_GROUP = 18, 12, 14
+CORRUPT_MESSAGE = 2
 TIMES = int(os.environ.get("ABUSE", "1"))
 FRAMES = 50_000 * TIMES
 SOCKETS = min(500 * TIMES, 2000)
@@ -308,53 +310,51 @@ def test_requests_without_end_from_a_client_that_never_reads_are_not_taken(broke
 
 
 def test_requests_that_wait_are_bounded(new_broker: Callable[..., BrokerProcess], topic: str) -> None:
-    """Large fetches that wait for a minute: each is several times its size in memory."""
-    broker = new_broker(queued_max_request_bytes=str(16 * MIB)).start()
-    with Healthy(broker, topic) as healthy:
-        before = resident(broker)
-        request = fetch_request(topic, 1 << 40, max_wait_ms=60_000, min_bytes=1 << 30)
-        (part,) = request["topics"][0]["partitions"]
-        with Wire(broker.port) as wire:
-            end = wire.end(topic)
-        request["topics"][0]["partitions"] = [{**part, "fetch_offset": end}] * 10_000
-        frame = framed(FETCH, 11, 1, request)
-        with Strangers(broker, 20) as strangers:
-            for each in strangers.sockets:
-                each.settimeout(0.2)
-                with contextlib.suppress(TimeoutError):
-                    each.sendall(frame * 20)
-            grown = resident(broker) - before
-            print(f"400 fetches of {len(frame)} bytes that wait: {grown / MIB:.1f} MiB")
-            assert grown < 256 * MIB
-            rounds = len(healthy.seconds)
-            wait_until(lambda: len(healthy.seconds) > rounds + 50, "an append wakes too many")
-    is_well(broker)
-
-
-def test_a_request_that_makes_too_much_metadata_is_refused_and_the_next_start_is_sound(
-    new_broker: Callable[..., BrokerProcess],
-) -> None:
+    """Fetches that wait for a minute, each of five hundred partitions: each takes several times its size in memory."""
     broker = new_broker().start()
-    before = resident(broker)
-    value = "0:1," * 8_000
-    names = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-    configs = [{"name": name, "value": value} for name in names]
-    topics = [
-        {"name": f"topic-{number}", "num_partitions": 1, "replication_factor": 1, "configs": configs}
-        for number in range(1_050)
-    ]
-    with Wire(broker.port) as wire:
-        wire.ask(API_VERSIONS, 0, b"")  # the first request of a connection may not be large
-        answer = wire.ask(CREATE_TOPICS, 7, {"topics": topics, "timeout_ms": 10_000})  # 67 MB
-        assert {topic.error_code for topic in answer.topics} == {44}
-        wire.create("afterwards")
-    print(f"a request of 67 MB: {(resident(broker) - before) / MIB:.1f} MiB")
-    assert len(broker.data.joinpath("__cluster_metadata-0", f"{0:020}.log").read_bytes()) < MIB
-    broker.kill()
-    broker.start()
+    with Healthy(broker, topic) as healthy, Wire(broker.port) as wire:
+        wire.create("wide", 500)
+        request = fetch_request("wide", max_wait_ms=60_000, min_bytes=1 << 30)
+        (part,) = request["topics"][0]["partitions"]
+        request["topics"][0]["partitions"] = [{**part, "partition": number} for number in range(500)]
+        peak = Peak(broker)
+        with Strangers(broker, 120) as strangers:
+            strangers.all_say(HELLO + framed(FETCH, 11, 1, request) * 3)
+            rounds = len(healthy.seconds)
+            wait_until(lambda: len(healthy.seconds) > rounds + 20, "an append wakes too many")
+            assert peak.grown("360 fetches of 500 partitions") < 96 * MIB
     is_well(broker)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_bomb_is_refused_in_little_memory(broker: BrokerProcess, unique: str, codec: int) -> None:
     with Wire(broker.port) as wire:
-        assert wire.produce("afterwards").error_code == 0
+        wire.ask(API_VERSIONS, 0, b"")
+        wire.create(unique, cleanup_policy="compact", max_message_bytes=str(100 * MIB))
+        bomb = batched(bytes(200 * MIB if codec == 4 else 64 * MIB), key=b"k", codec=codec)
+        peak = Peak(broker)
+        assert wire.produce(unique, bomb).error_code == CORRUPT_MESSAGE
+        assert peak.grown(f"{len(bomb) / 1000:.0f} KB of codec {codec}") < 16 * MIB + 2 * len(bomb)
+
+
+def test_producers_that_never_come_back_take_little_memory(broker: BrokerProcess, unique: str) -> None:
+    with Wire(broker.port) as wire:
+        wire.create(unique)
+        request = bytearray(framed(PRODUCE, 7, 1, produce_request(unique, batched(b"v", producer=1))))
+        wire.produce(unique, batched(b"v", producer=1))
+        batch = len(request) - len(batched(b"v", producer=1))
+        peak = Peak(broker)
+        for first in range(0, 8_000, 100):
+            frames = bytearray()
+            for producer in range(first, first + 100):
+                struct.pack_into(">q", request, batch + 43, producer + 10)
+                struct.pack_into(">I", request, batch + 17, crc32c(memoryview(request)[batch + 21 :]))
+                frames += request
+            wire.socket.sendall(frames)
+            for _ in range(100):
+                wire.expect(1, PRODUCE, 7)
+                assert wire.receive()[1].responses[0].partition_responses[0].error_code == 0
+        assert peak.grown("8,000 producers") < 6 * MIB
 
 
 # ── connections and time ─────────────────────────────────────────────────────────────────────────
