@@ -46,7 +46,7 @@ def handle(request: FetchRequest, call: Call) -> Answer | Later:
     if request.session_epoch > 0:  # 0 asks for a session and −1 for none: both name all they want, whatever the id
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
     count = sum(len(topic.partitions) for topic in request.topics)
-    if count > 1:
+    if count > MANY:
         request = request._replace(topics=_once(request.topics))
     reading = _Reading(request, call)
     if reading.collect() or request.max_wait_ms <= 0 or not reading.may_wait():
@@ -141,6 +141,7 @@ class _Reading:
         self._timer = services.clock.call_later(self._request.max_wait_ms, self._answer)
         self._again = False
         self._call.when_gone = self._leave
+        self._names_one_twice = len({partition for partition, _ in self.partitions}) < len(self.partitions)
         self.topics = []
         for partition, want in self.partitions:
             partition.watchers.add(self, partial(self._told, partition, want))
@@ -172,6 +173,8 @@ class _Reading:
     def _may_be_enough(self) -> bool:
         """Reads only the partitions that moved, because a fetch that waits for much may name many."""
         moved, self._moved = self._moved, {}
+        if self._names_one_twice:
+            return True
         committed_only = self._request.isolation_level == READ_COMMITTED
         for partition, want in moved.items():
             result = self._read(partition, want, self._most, True, committed_only)

@@ -247,3 +247,11 @@ def test_a_waiting_fetch_reads_what_moved_and_nothing_else(monkeypatch: pytest.M
     counter.clock.advance(0)
     assert read == [orders, payments, orders, payments] and len(call.answers) == 1
     assert sum(size for _, size in parts(call.answers[0])) >= 400
+
+
+def test_a_partition_that_is_named_twice_wakes_a_waiting_fetch() -> None:
+    counter = Counter()
+    _, call = ask(counter, fetch_request((ORDERS, 0), (ORDERS, 0), min_bytes=300))
+    append(counter, ORDERS)
+    counter.clock.advance(0)
+    assert [size > 0 for _, size in parts(call.answers[0])] == [True, True]
