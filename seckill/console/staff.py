@@ -74,6 +74,7 @@ def login(request: HttpRequest) -> HttpResponse:
         return render(request, "console/login.html", {"next": back, "name": name, "wrong": True}, status=403)
     login_limits.forget_success(address, name)
     begin_session(request, user)
+    type(request.session).clear_expired()  # here, because sessions begin here and nothing else runs by the clock
     return HttpResponseRedirect(back, status=303)
 
 

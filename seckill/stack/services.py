@@ -79,6 +79,7 @@ class Layout:
             "SECKILL_GATE_REDIS_URL": f"{redis}/0",
             "SECKILL_CELERY_REDIS_URL": f"{redis}/1",
             "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
+            "SECKILL_CALLBACK_URL": f"http://127.0.0.1:{ports.gateway}",
             "SECKILL_LIVE_URL": f"http://127.0.0.1:{ports.live}",
             "SECKILL_TRUSTED_PROXIES": "127.0.0.1" if is_development else "",  # each simulated buyer has an address
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",

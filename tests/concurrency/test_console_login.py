@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
 from django.test import Client
 from redis import Redis
 from redis.exceptions import ConnectionError
@@ -64,6 +66,15 @@ def test_a_flood_from_one_address_does_not_lock_the_operator_out_elsewhere() -> 
 @pytest.mark.usefixtures("olga")
 def test_successes_are_not_counted() -> None:
     assert {tried(RIGHT) for _ in range(FAILURES_PER_NAME_MAX + 2)} == {303}
+
+
+@pytest.mark.usefixtures("olga")
+def test_a_login_removes_the_sessions_that_are_over() -> None:
+    old = SessionStore()
+    old.set_expiry(-1)
+    old.create()
+    assert tried(RIGHT) == 303
+    assert not Session.objects.filter(session_key=old.session_key).exists() and Session.objects.count() == 1
 
 
 @pytest.mark.usefixtures("olga")
