@@ -57,5 +57,11 @@ INVARIANTS = (
     gettext_noop("units returned twice"),
     gettext_noop("unpaid orders beyond their time and grace"),
     gettext_noop("messages not told yet"),
+    gettext_noop("orders and payments at another price"),
+    gettext_noop("buyers not told that they may buy again"),
+    gettext_noop("purchases of another buyer than decided"),
+    gettext_noop("refusals for a false reason"),
+    gettext_noop("messages for another buyer"),
+    gettext_noop("orders not where their history leaves them"),
     gettext_noop("events not published yet"),
 )

@@ -136,12 +136,49 @@ def test_while_it_runs_residuals_are_shown_and_what_is_broken_is_seen_at_once(st
         finally:
             change(stack, "UPDATE inventory_stock SET available = available - 50")
         assert "all residuals are 0" in line_of(watching)
+        for spoil, mend, said in LIES:
+            change(stack, spoil)
+            try:
+                assert f"{said}: 1 (broken)" in line_of(watching)
+            finally:
+                change(stack, mend)
+            assert "all residuals are 0" in line_of(watching)
         watching.send_signal(signal.SIGINT)
         assert watching.wait(60) == 1, "it was broken once"
     with live(stack) as watching:
         assert "all residuals are 0" in line_of(watching)
         watching.send_signal(signal.SIGINT)
         assert watching.wait(60) == 0
+
+
+_ONE = "(SELECT id FROM orders_order WHERE state = 'PAID' ORDER BY id LIMIT 1)"
+_MESSAGE = "(SELECT min(id) FROM notifications_delivery)"
+_LOSER = (
+    "(SELECT request_id FROM inventory_decided WHERE decision IN ('SOLD_OUT', 'CLOSED') ORDER BY request_id LIMIT 1)"
+)
+LIES = (
+    (
+        f"UPDATE gateway_outcome SET user_id = 'x' || user_id WHERE order_id = {_ONE}",
+        f"UPDATE gateway_outcome SET user_id = substr(user_id, 2) WHERE order_id = {_ONE}",
+        "I27 purchases of another buyer than decided",
+    ),
+    (
+        f"UPDATE gateway_outcome SET may_buy_again = true WHERE order_id = {_ONE}",
+        f"UPDATE gateway_outcome SET may_buy_again = false WHERE order_id = {_ONE}",
+        "I26 buyers not told that they may buy again",
+    ),
+    (
+        f"UPDATE notifications_delivery SET user_id = 'x' || user_id WHERE id = {_MESSAGE}",
+        f"UPDATE notifications_delivery SET user_id = substr(user_id, 2) WHERE id = {_MESSAGE}",
+        "I30 messages for another buyer",
+    ),
+    (
+        f"UPDATE inventory_decided SET decision = 'CLOSED' WHERE request_id = {_LOSER}",
+        f"UPDATE inventory_decided SET decision = 'SOLD_OUT' WHERE request_id = {_LOSER}",
+        "I28 refusals for a false reason",
+    ),
+)
+"""What is changed in the tables, how it is put right again, and what is said meanwhile."""
 
 
 def live(stack: Stack, *words: str) -> subprocess.Popen[str]:

@@ -53,6 +53,29 @@ _STATEMENTS = {
     "deliveries_due": "SELECT count(*) FROM notifications_delivery WHERE state = 'due'",
     "unpublished": "SELECT count(*) FROM streams_outbox",
     "gate_owed": "SELECT count(*) FROM inventory_gate_sync",
+    "mispriced": "SELECT (SELECT count(*) FROM orders_order o JOIN inventory_stock s USING (sale_id, sku) "
+    "WHERE o.state <> 'NOT_PLACED' AND o.amount <> s.unit_price * o.quantity) "
+    "+ (SELECT count(*) FROM orders_payment p JOIN orders_order o ON o.id = p.order_id WHERE p.amount <> o.amount)",
+    "kept_waiting": "SELECT count(*) FROM gateway_outcome g JOIN inventory_hold h USING (request_id) "
+    "WHERE g.may_buy_again <> (h.state = 'released')",
+    "misplaced": "SELECT (SELECT count(*) FROM inventory_decided d JOIN inventory_hold h USING (request_id) "
+    "WHERE (h.user_id, h.sale_id, h.quantity) <> (d.user_id, d.sale_id, d.quantity)) "
+    "+ (SELECT count(*) FROM inventory_decided d JOIN orders_order o USING (request_id) "
+    "WHERE (o.user_id, o.sale_id, o.sku, o.quantity) <> (d.user_id, d.sale_id, d.sku, d.quantity)) "
+    "+ (SELECT count(*) FROM inventory_decided d JOIN gateway_outcome g USING (request_id) "
+    "WHERE g.user_id <> d.user_id)",
+    "misjudged": "SELECT count(*) FROM inventory_decided d LEFT JOIN inventory_stock s USING (sale_id, sku) "
+    "LEFT JOIN inventory_sale a ON a.id = d.sale_id WHERE CASE d.decision "
+    "WHEN 'CLOSED' THEN a.state IS DISTINCT FROM 'closed' WHEN 'LIMIT_REACHED' THEN d.quantity <= s.cap "
+    "WHEN 'TOO_LATE' THEN d.decided_at_ms <= d.deadline_ms "
+    "WHEN 'INVALID' THEN s.id IS NOT NULL AND d.quantity BETWEEN 1 AND 1000000 AND NOT EXISTS ("
+    "SELECT FROM streams_dead_letter l WHERE l.state = 'discarded' AND l.topic_id = d.topic_id "
+    "AND l.partition = d.partition AND l.record_offset = d.record_offset) "
+    "ELSE d.decided_at_ms > d.deadline_ms OR d.quantity > s.cap END",
+    "misdirected": "SELECT count(*) FROM notifications_delivery n JOIN orders_transition t USING (event_id) "
+    "JOIN orders_order o ON o.id = t.order_id WHERE o.user_id <> n.user_id",
+    "astray": "SELECT count(*) FROM orders_order o WHERE o.state IS DISTINCT FROM "
+    "(SELECT t.after FROM orders_transition t WHERE t.order_id = o.id ORDER BY t.id DESC LIMIT 1)",
     "most_units": "SELECT coalesce(max(cap), 1) FROM inventory_stock",
     "active_units": "SELECT coalesce(sum(reserved + sold), 0)::bigint FROM inventory_stock WHERE NOT gate_retired",
 }

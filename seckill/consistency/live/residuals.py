@@ -36,6 +36,12 @@ class Counts(NamedTuple):
     active_units: int
     gate_units: int | None
     behind: dict[str, int] | None  # records by group
+    mispriced: int = 0  # orders and payments over something else than price times quantity
+    kept_waiting: int = 0  # buyers who may buy again without their units being back, or the other way round
+    misplaced: int = 0  # holds, orders and outcomes of another buyer, sale, article or quantity than was decided
+    misjudged: int = 0  # refusals whose reason is not true, and decisions that should have been one
+    misdirected: int = 0  # messages for another user than the order's
+    astray: int = 0  # orders that are not where their history leaves them
 
 
 class Residual(NamedTuple):
@@ -78,6 +84,17 @@ def residuals(counts: Counts) -> list[Residual]:
         Residual("I15", "units returned twice", counts.returned_twice),
         Residual("I20", "unpaid orders beyond their time and grace", counts.overdue),
         Residual("I21", "messages not told yet", counts.deliveries_due, counts.deliveries_due),
+        Residual("I25", "orders and payments at another price", counts.mispriced),
+        Residual(
+            "I26",
+            "buyers not told that they may buy again",
+            counts.kept_waiting,
+            behind.get("gateway.outcomes", 0) + counts.unpublished,
+        ),
+        Residual("I27", "purchases of another buyer than decided", counts.misplaced),
+        Residual("I28", "refusals for a false reason", counts.misjudged),
+        Residual("I30", "messages for another buyer", counts.misdirected),
+        Residual("I33", "orders not where their history leaves them", counts.astray),
         Residual("I23", "events not published yet", counts.unpublished, counts.unpublished),
     ]
 

@@ -29,6 +29,7 @@ def test_books_that_agree_hold() -> None:
     [
         ("oversold", "I1"), ("unbalanced", "I2"), ("orders_without", "I3"), ("decided_twice", "I9"),
         ("twice_active", "I12"), ("paid_unpaid", "I14"), ("returned_twice", "I15"), ("overdue", "I20"),
+        ("mispriced", "I25"), ("misplaced", "I27"), ("misjudged", "I28"), ("misdirected", "I30"), ("astray", "I33"),
     ],
 )  # fmt: skip
 def test_what_nothing_under_way_explains_is_broken(field: str, name: str) -> None:
@@ -68,3 +69,10 @@ def test_metrics_have_a_line_for_each_residual_that_is_known() -> None:
     assert 'seckill_residual{invariant="I1",what="units oversold"} 3' in text
     assert 'seckill_residual{invariant="I4"' not in text
     assert text.endswith("seckill_invariants_broken 1\n")
+
+
+def test_a_buyer_may_wait_to_be_told_while_the_release_is_on_its_way_and_no_longer() -> None:
+    waiting = CALM._replace(kept_waiting=1)
+    assert state_of(waiting, "I26") is State.BROKEN
+    assert state_of(waiting._replace(behind={"gateway.outcomes": 1}), "I26") is State.IN_FLIGHT
+    assert state_of(waiting._replace(unpublished=1), "I26") is State.IN_FLIGHT
