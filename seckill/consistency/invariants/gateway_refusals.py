@@ -66,19 +66,15 @@ Judge = Callable[[SaleHistory, Call], str]
 
 
 def _sold_out(sale: SaleHistory, call: Call) -> str:
-    levels = sale.levels.get(call.sale_id or 0, [])
     version = call.stock_version if isinstance(call, Attempt) else None
+    levels = sale.sold_out.get(call.sale_id or 0, [])
     if version is not None:
-        known = next((level for level in levels if level.version == version), None)
-        if known is None:
+        levels = sale.at_version.get((call.sale_id or 0, version), [])
+        if not levels:
             return f"at stock version {version}, which never was"
-        levels = [known]
-    near = [
-        level
-        for level in levels
-        if level.from_ms <= _end(call) + SKEW_MS and level.until_ms >= call.at_ms - STALE_MS - SKEW_MS
-    ]
-    return "" if any(level.is_sold_out for level in near) else "units were free or held at that time"
+    earliest_ms, latest_ms = call.at_ms - STALE_MS - SKEW_MS, _end(call) + SKEW_MS
+    was_so = any(level.is_sold_out and level.from_ms <= latest_ms and level.until_ms >= earliest_ms for level in levels)
+    return "" if was_so else "units were free or held at that time"
 
 
 def _closed(sale: SaleHistory, call: Call) -> str:
@@ -148,20 +144,16 @@ def _too_many(sale: SaleHistory, call: Call) -> str:
 
 
 def _tries(sale: SaleHistory, call: Call) -> str:
-    tried = sum(each.sale_id == call.sale_id and each.at_ms <= _end(call) for each in sale.by_user[call.user_id])
+    tried = bisect_right(sale.asked_ms[call.user_id, call.sale_id or 0], _end(call))
     return "" if tried > USER_TRIES_MAX else f"the user had tried {tried - 1} times"
 
 
 def _unpaid(sale: SaleHistory, call: Call) -> str:
     """What share of a sale an address may hold is a setting; nothing at all is never too much."""
     assert isinstance(call, Attempt)
-    held = (
-        each
-        for each in sale.everybody
-        if each.at_ms <= _end(call) and each.status in (0, 202, 503) and each.sale_id == call.sale_id
-    )
-    others = {(each.user_id, each.key) for each in held} - {(call.user_id, call.key)}
-    return "" if others else "nobody had asked for any units"
+    first = sale.first_accepted.get(call.sale_id, {})
+    was_first = any(at_ms <= _end(call) for key, at_ms in first.items() if key != (call.user_id, call.key))
+    return "" if was_first else "nobody had asked for any units"
 
 
 def _is_empty(attempts: list[Attempt], call: Attempt, rate: int, burst: int) -> bool:

@@ -49,6 +49,20 @@ class SaleHistory:
         return found
 
     @cached_property
+    def sold_out(self) -> dict[int, list[Level]]:
+        """Of each sale, when nothing was free or held."""
+        return {sale: [level for level in levels if level.is_sold_out] for sale, levels in self.levels.items()}
+
+    @cached_property
+    def at_version(self) -> dict[tuple[int, int], list[Level]]:
+        """By sale and stock version; of each article one."""
+        found: dict[tuple[int, int], list[Level]] = defaultdict(list)
+        for sale, levels in self.levels.items():
+            for level in levels:
+                found[sale, level.version].append(level)
+        return found
+
+    @cached_property
     def paused(self) -> dict[int, list[tuple[int, int]]]:
         """From when to when each sale was paused."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -93,6 +107,24 @@ class SaleHistory:
         for attempt in self.evidence.attempts:
             if attempt.ticket and attempt.status == 202:
                 found[attempt.ticket].add(attempt.key)
+        return found
+
+    @cached_property
+    def asked_ms(self) -> dict[tuple[str, int], list[int]]:
+        """When each user asked in each sale, in order."""
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for attempt in self.everybody:
+            found[attempt.user_id, attempt.sale_id].append(attempt.at_ms)
+        return found
+
+    @cached_property
+    def first_accepted(self) -> dict[int, dict[tuple[str, str], int]]:
+        """By sale, the first two purchases (user and key) that were accepted, or perhaps were, and when."""
+        found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+        for attempt in self.everybody:
+            first = found[attempt.sale_id]
+            if len(first) < 2 and attempt.status in (0, 202, 503):
+                first.setdefault((attempt.user_id, attempt.key), attempt.at_ms)
         return found
 
     @cached_property
