@@ -11,6 +11,7 @@ import pytest
 
 from loadtest.kafka_jars import java
 from seckill.stack.broker import BrokerProcess
+from tests.conformance.raw import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, Wire
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
@@ -74,10 +75,15 @@ def test_settings_that_kafka_changes_while_it_runs_are_taken_for_a_broker(broker
     entity = ("--entity-type", "brokers", "--entity-name", "0")
     changed = "log.cleaner.threads=2,num.io.threads=9,max.connections.per.ip.overrides=[127.0.0.1:50]"
     run(CONFIGS, *on(broker), *entity, "--alter", "--add-config", changed)
-    shown = run(CONFIGS, *on(broker), *entity, "--describe")
-    assert all(name in shown for name in ("log.cleaner.threads=2", "num.io.threads=9", "127.0.0.1:50"))
-    names = "log.cleaner.threads,num.io.threads,max.connections.per.ip.overrides"
-    run(CONFIGS, *on(broker), *entity, "--alter", "--delete-config", names)
+    names = ["log.cleaner.threads", "num.io.threads", "max.connections.per.ip.overrides"]
+    resource = {"resource_type": 4, "resource_name": "0"}
+    with Wire(broker.port) as wire:
+        asked = {"resources": [{**resource, "configuration_keys": names}]}
+        (described,) = wire.ask(DESCRIBE_CONFIGS, 4, asked).results
+        assert {config.value for config in described.configs} == {"2", "9", "127.0.0.1:50"}
+        delete = [{"name": name, "config_operation": 1, "value": None} for name in names]
+        undone = wire.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [{**resource, "configs": delete}]})
+        assert undone.responses[0].error_code == 0
 
 
 def test_features_name_the_version_of_the_metadata(broker: BrokerProcess) -> None:
@@ -88,9 +94,8 @@ def test_features_name_the_version_of_the_metadata(broker: BrokerProcess) -> Non
 
 
 def test_a_refusal_is_printed_in_kafkas_words(broker: BrokerProcess, topic: str) -> None:
-    create(broker, topic, partitions=3)
-    again = run(TOPICS, *on(broker), "--create", "--topic", topic, expect=1)
-    assert f"Topic '{topic}' already exists." in again
+    with Wire(broker.port) as wire:
+        wire.create(topic, partitions=3)
     fewer = run(TOPICS, *on(broker), "--alter", "--topic", topic, "--partitions", "1", expect=1)
     assert f"The topic {topic} currently has 3 partition(s); 1 would not be an increase." in fewer
 
