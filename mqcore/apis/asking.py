@@ -32,7 +32,13 @@ def ask(call: Call, command: ControllerCommand, entries: int, respond: Callable[
         elif isinstance(answer, JournalFault):
             answer = (Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(answer)),) * entries
         assert isinstance(answer, tuple) and len(answer) == entries
-        call.answer(respond(answer))
+        try:
+            response = respond(answer)
+        except Exception:
+            call.hang_up()  # rather than leave the client waiting for its timeout
+            call.answer(None)
+            raise
+        call.answer(response)
 
     call.services.controller.submit(command, answered)
     return LATER

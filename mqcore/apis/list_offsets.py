@@ -62,6 +62,7 @@ def _go_on_later(answering: Generator[None, None, Response], call: Call) -> None
             response = _run(answering)
         except Exception:
             call.hang_up()  # as for every request that fails
+            call.answer(None)
             raise
         if response is None:
             _go_on_later(answering, call)

@@ -152,7 +152,7 @@ def test_a_search_that_fails_closes_its_connection(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(ZeroDivisionError):
         counter.clock.advance(0)
-    assert call.hung_up and not call.answers
+    assert call.hung_up and call.answers == [None]
 
 
 @pytest.mark.parametrize("timestamp", [NOW_MS - 1, NOW_MS, LARGEST])
