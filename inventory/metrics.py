@@ -53,6 +53,12 @@ FAMILIES: list[Family] = [
         samples("SELECT consumer_group, topic, sum(next_offset) FROM streams_offset GROUP BY consumer_group, topic", 2),
     ),
     gauge(
+        "seckill_group_halted",
+        "partitions in which a group halted because the log is not the one that it read; `seckill offsets` goes on",
+        ("group", "topic"),
+        samples("SELECT consumer_group, topic, count(*) FROM streams_offset WHERE halted <> '' GROUP BY 1, 2", 2),
+    ),
+    gauge(
         "seckill_group_off",
         "groups that an operator has switched off",
         ("group",),

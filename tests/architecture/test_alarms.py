@@ -52,6 +52,12 @@ TROUBLES = {
         {'mqcore_produced_records_total{topic="purchase.requests", partition="0"}': "0+9x180",
          'mqcore_produced_records_total{topic="purchase.requests.dead", partition="0"}': "2x180"},
     ),
+    "GroupHalted": Trouble(
+        {'seckill_group_halted{group="orders", topic="inventory.decisions"}': "0x100 3x100"},
+        {"group": "orders", "topic": "inventory.decisions"},
+        "orders halted in 3 partitions of inventory.decisions: their logs lost records",
+        {},
+    ),
     "EventsHeldBack": Trouble(
         {'seckill_outbox_oldest_seconds{job="orders"}': "0+0.25x180"}, {"job": "orders"},
         "What is true since 36s has not been told: a relay or the broker stands still",

@@ -12,5 +12,6 @@ from seckill.faults.cases import (  # noqa: F401  # each enters its cases
     redis,
     slots,
     spoilt,
+    standstill,
     workers,
 )

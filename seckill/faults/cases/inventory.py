@@ -35,7 +35,7 @@ def rebalance_storm(world: World) -> Acts:
     sleeper = "inventory.1"
     world.word("stop", name=sleeper)
     world.word("start", name=sleeper, **{"with": {"SECKILL_FAULT": "inventory.before_batch:freeze"}})
-    world.wait_until(lambda: _is_stopped(world.pid(sleeper)), "one to fall asleep in the middle of its work")
+    world.wait_until(lambda: is_stopped(world.pid(sleeper)), "one to fall asleep in the middle of its work")
     before = _epochs(world)
     world.wait_until(
         lambda: all(epoch > before.get(partition, 0) for partition, epoch in _epochs(world).items()),
@@ -58,7 +58,7 @@ def _epochs(world: World) -> dict[tuple[str, int], int]:
     return {(topic, partition): epoch for topic, partition, epoch in rows}
 
 
-def _is_stopped(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     except OSError:

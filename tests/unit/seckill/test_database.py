@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
-from seckill.database import IDLE_IN_TRANSACTION_MS, LOCK_MS, settings_of
+from seckill.database import (
+    BATCH_STATEMENT_MS,
+    IDLE_IN_TRANSACTION_MS,
+    LOCK_MS,
+    WEB_STATEMENT_MS,
+    settings_of,
+)
 from seckill.environment import BadEnvironment
 
 
@@ -56,3 +66,24 @@ def test_an_address_that_is_none_is_an_error_without_the_password(url: str) -> N
     with pytest.raises(BadEnvironment, match="SECKILL_DATABASE_URL") as refused:
         settings_of(url)
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("begin", "expected_ms"),
+    [
+        ("import seckill.wsgi", WEB_STATEMENT_MS),
+        ("from seckill import processes; processes._start_service()", BATCH_STATEMENT_MS),
+        ("from seckill.reaching import start_django; start_django()", 0),
+    ],
+    ids=["gateway", "service", "tool"],
+)
+def test_statements_of_gateways_and_services_have_a_limit_and_those_of_migrations_have_none(
+    begin: str, expected_ms: int
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SECKILL_")}
+    environment["SECKILL_DATABASE_URL"] = "postgresql://seckill@127.0.0.1:1/seckill"
+    told = "from django.conf import settings; print(settings.DATABASES['default']['OPTIONS']['options'])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{begin}; {told}"], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert f"statement_timeout={expected_ms} " in done.stdout, done.stderr
