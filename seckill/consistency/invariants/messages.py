@@ -41,7 +41,7 @@ def messages_are_right(evidence: Evidence, found: Found) -> None:
             found.say_wrong(f"{len(said)} different texts for {kind}")
     if len({text for said in kinds.values() for text in said}) < sum(map(len, kinds.values())):
         found.say_wrong("two kinds of events have the same text")
-    last: dict[tuple[str, str, int], int] = {}
+    last: dict[tuple[str, str, int], tuple[int, int]] = {}
     for line in evidence.sink:
         event = events.get(line.event_id)
         if line.what not in ("effect", "again") or event is None:
@@ -60,9 +60,10 @@ def messages_are_right(evidence: Evidence, found: Found) -> None:
         if line.what == "effect" and not is_excepted:
             partition, offset = places[line.event_id]
             queue = (event.user_id, line.channel, partition)
-            if offset < last.get(queue, -1):
-                found.say_wrong(f"{what} came after that of a later event of the same user", subject)
-            last[queue] = max(offset, last.get(queue, -1))
+            before = last.get(queue, (-1, -1))
+            if offset < before[0] or line.at_ms < before[1]:
+                found.say_wrong(f"{what} did not come in the order of the same user's events", subject)
+            last[queue] = max(offset, before[0]), max(line.at_ms, before[1])
 
 
 def _places(evidence: Evidence) -> dict[Id, tuple[int, int]]:
