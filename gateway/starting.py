@@ -10,6 +10,7 @@ from django.db import connection
 
 from gateway import sales
 from gateway.addresses import networks
+from seckill.environment import DEVELOPMENT_SECRET
 from seckill.problems import Problem
 from seckill.signing_in import own_view
 
@@ -32,6 +33,7 @@ class BadStart(SystemExit):
 def check() -> None:
     _check_proxies()
     _check_sign_in()
+    _check_keys()
     _check_pool()
     try:
         sales.views()  # so that Redis is known to remember from before the next opening on
@@ -54,6 +56,13 @@ def _check_proxies() -> None:
             )
     if not trusted:
         log.warning("SECKILL_TRUSTED_PROXIES is empty: behind a proxy, all buyers count as one address")
+
+
+def _check_keys() -> None:
+    """Outside development the environment has refused them already."""
+    environment = settings.ENVIRONMENT
+    if environment.allow_public_bind and DEVELOPMENT_SECRET in (environment.secret_key, environment.provider_secret):
+        log.warning("servers may listen beyond loopback, and a key is the published one: whoever can connect can forge")
 
 
 def _check_sign_in() -> None:

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from seckill.problems import Problem, answer
 
+ADDRESS_BYTES_MAX = 8 * 1024  # path and query
 HEADER_BYTES_MAX = 16 * 1024
 COOKIE_BYTES_MAX = 8 * 1024
 ESCAPED_COOKIE_BYTES_MAX = 1024
@@ -54,6 +55,8 @@ def checked_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Call
 
     def respond(request: HttpRequest) -> HttpResponse:
         meta = request.META
+        if len(meta["PATH_INFO"]) + len(meta.get("QUERY_STRING", "")) > ADDRESS_BYTES_MAX:
+            return answer(Problem(414, "address-too-long", f"An address may have {ADDRESS_BYTES_MAX} bytes."))
         problem = header_problem([(_NAMES.get(key, key), meta[key]) for key in meta if key[:5] == "HTTP_"])
         return get_response(request) if problem is None else answer(problem)
 

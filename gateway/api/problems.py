@@ -20,6 +20,7 @@ PROBLEMS: dict[str, Kind] = {
     "bad-json": Kind(400, "The body is no JSON object."),
     "bad-header": Kind(400, "A header has bytes that are not ASCII."),
     "headers-too-large": Kind(431, "The headers are longer than 16 KiB, or the cookies than 8 KiB."),
+    "address-too-long": Kind(414, "Path and query are longer than 8 KiB."),
     "body-timeout": Kind(408, "The body did not arrive within 10 seconds."),
     "length-required": Kind(411, "The body came in chunks, without a Content-Length."),
     "body-too-large": Kind(413, "The body is longer than 4096 bytes."),

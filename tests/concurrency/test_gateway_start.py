@@ -46,6 +46,8 @@ PRODUCTION = {"development": False, "sign_in": "django.views.defaults.server_err
         ({"trusted_proxies": "fc00::/7"}, "trusts a whole network"),
         ({"trusted_proxies": ""}, "all buyers count as one address"),
         ({"sign_in": ""}, "no buyer can sign in"),
+        ({"development": True, "allow_public_bind": True}, "whoever can connect can forge"),
+        ({"allow_public_bind": True, "secret_key": "k" * 32, "provider_secret": "p" * 32}, None),
     ],
 )
 def test_what_is_unwise_in_production_is_warned_of(
@@ -58,6 +60,7 @@ def test_what_is_unwise_in_production_is_warned_of(
     monkeypatch.setattr(settings, "ENVIRONMENT", chosen)
     starting._check_proxies()
     starting._check_sign_in()
+    starting._check_keys()
     assert [warning in line for line in caplog.messages] == [True] if warning else not caplog.messages
 
 

@@ -7,7 +7,13 @@ import http.cookies
 import pytest
 from django.test import Client
 
-from seckill.request_limits import COOKIE_BYTES_MAX, ESCAPED_COOKIE_BYTES_MAX, HEADER_BYTES_MAX, header_problem
+from seckill.request_limits import (
+    ADDRESS_BYTES_MAX,
+    COOKIE_BYTES_MAX,
+    ESCAPED_COOKIE_BYTES_MAX,
+    HEADER_BYTES_MAX,
+    header_problem,
+)
 
 ESCAPED = '\\"'
 
@@ -46,6 +52,14 @@ def test_a_websocket_is_refused_and_another_upgrade_is_ignored() -> None:
 def test_a_value_that_is_not_ascii_is_refused() -> None:
     assert status(("x-forwarded-for", "1.2.3.4\xff")) == 400
     assert status(("x-forwarded-for", "1.2.3.4")) is None
+
+
+def test_an_address_has_a_limit(client: Client) -> None:
+    longest = "/api/v1/nothing?" + "q" * (ADDRESS_BYTES_MAX - len("/api/v1/nothing"))
+    assert client.get(longest).status_code == 404
+    for address in (longest + "q", "/api/v1/" + "9" * ADDRESS_BYTES_MAX):
+        answer = client.get(address)
+        assert (answer.status_code, answer.json()["type"]) == (414, "/problems/address-too-long")
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/nothing"])
