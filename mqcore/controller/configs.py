@@ -14,7 +14,7 @@ from mqcore.config import INT_MAX, settings
 from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ControllerAnswer, ResourceEdits
 from mqcore.controller.facts import ConfigChanged, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.kept_settings import BROKER_KEPT, SECRETS
+from mqcore.controller.kept_settings import BROKER_KEPT, READ_AT_START, SECRETS
 from mqcore.controller.settings import DEFAULT_RESOURCE, DYNAMIC_BROKER
 from mqcore.log.config import TOPIC_SETTINGS, SettingType, TopicSetting, invalid_value, validate
 from mqcore.wire.errors import ErrorCode, Refusal
@@ -30,7 +30,7 @@ LONGEST_NUMBER = 64
 
 _TEXTS = (SettingType.STRING, SettingType.LIST)
 
-_READ_AT_START = frozenset(settings()) - BROKER_KEPT.keys()
+_READ_AT_START = (frozenset(settings()) | READ_AT_START) - BROKER_KEPT.keys()
 
 
 def check_topic(configs: Mapping[str, str | None], batch_limit: int = INT_MAX) -> Refusal | None:
@@ -129,7 +129,7 @@ def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits)
             fixed = [edit.name for edit in resource.edits if edit.name in _READ_AT_START]
             if fixed:
                 why = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
-                return Refusal(ErrorCode.INVALID_REQUEST, f"{why}. They cannot be changed while the broker runs.")
+                return Refusal(ErrorCode.INVALID_REQUEST, f"{why}, they cannot be changed while the broker runs")
             secrets = [edit.name for edit in resource.edits if edit.name in SECRETS]
             if secrets:
                 why = f"This broker serves neither TLS nor SASL and does not keep secrets: [{', '.join(secrets)}]"

@@ -203,3 +203,10 @@ def test_blanks_do_not_make_a_number_as_long_as_a_text(cluster: Cluster) -> None
     text = "0:1," * 8_000
     throttled = "leader.replication.throttled.replicas"
     assert cluster.errors(alter(edits("orders", set_to(throttled, text)))) == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("name", ["broker.id", "num.partitions", "process.roles", "log.dirs"])
+def test_what_kafka_reads_at_its_start_is_refused_as_by_kafka(cluster: Cluster, name: str) -> None:
+    (answer,) = cluster.ask(alter(edits("1", set_to(name, "1"), kind=ResourceType.BROKER)))
+    assert isinstance(answer, Refusal) and answer.error is ErrorCode.INVALID_REQUEST
+    assert f"Cannot update these configs dynamically: [{name}]" in str(answer.message)
