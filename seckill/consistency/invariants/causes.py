@@ -42,8 +42,9 @@ def _steps(evidence: Evidence) -> Iterator[Step]:
     for change in evidence.transitions:
         yield change.at_ms, before.get(change.order_id), "became", change.after, None, change.order_id, None
         before[change.order_id] = change.at_ms
-    for entry in evidence.ledger:
-        cause_ms = decided.get(entry.cause) if entry.kind == "reserve" else events.get(entry.cause)
+    entered = {request: said.timestamp_ms for request, said in evidence.first_requested.items()}
+    for entry in evidence.ledger:  # a reservation has the time at which its transaction began, not yet decided
+        cause_ms = entered.get(entry.cause) if entry.kind == "reserve" else events.get(entry.cause)
         yield entry.at_ms, cause_ms, "ledger entry", entry.kind, entry.request_id, None, None
     opened = {payment.id: payment.opened_at_ms for payment in evidence.payments}
     for payment in evidence.payments:

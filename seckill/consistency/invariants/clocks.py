@@ -62,7 +62,7 @@ def _decisions(evidence: Evidence, found: Found) -> None:
                 found.say_wrong(f"decided {-entered[-1]} ms before the log took it in", Subject(row.request_id))
     for entry in evidence.ledger:
         at_ms = decided.get(entry.request_id) if entry.request_id is not None else None
-        if entry.kind == "reserve" and at_ms is not None and abs(entry.at_ms - at_ms) > SKEW_MS:
+        if entry.kind == "reserve" and at_ms is not None and entry.at_ms > at_ms + SKEW_MS:
             found.say_wrong(f"decided at {at_ms}, in the ledger at {entry.at_ms}", Subject(entry.request_id))
     if entered:
         found.facts["from log to decision, least ms"] = min(entered)

@@ -11,6 +11,8 @@ from seckill.consistency.rows import RESERVED, Decided, Stock
 from seckill.consistency.verdicts import Found, Subject
 
 UNITS_MAX = 1_000_000
+LOCK_MS = 30_000
+"""So long a batch may wait for the stock's lock after it has read the state of the sale."""
 
 
 class Purchase(NamedTuple):
@@ -75,7 +77,7 @@ def _first_lie(
         if closed_ms is not None and row.decided_at_ms < closed_ms - SKEW_MS:
             return f"{closed_ms - row.decided_at_ms} ms before the sale was closed"
         return ""
-    if state == "closed" and closed_ms is not None and row.decided_at_ms > closed_ms + SKEW_MS:
+    if state == "closed" and closed_ms is not None and row.decided_at_ms > closed_ms + LOCK_MS:
         return f"{row.decided_at_ms - closed_ms} ms after the sale was closed"
     if stock.cap is not None and (row.quantity > stock.cap) != (row.decision == "LIMIT_REACHED"):
         return f"of {row.quantity} units, and {stock.cap} are allowed"

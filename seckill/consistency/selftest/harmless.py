@@ -124,6 +124,7 @@ UNREAD_TABLES = {
     "streams_divert": _HOW + ": who stays in which queue; that each is decided once is what counts (I9)",
     "streams_outbox": "counted by writer: what waits there is not published yet (I23)",
     "streams_producer_lease": _HOW + ": who may write by which slots",
+    "streams_retention": "read: a sale that began before what was pruned leaves source O not whole",
     "streams_slot_map": _HOW + ": which partition a user goes to; that he stays in order is what counts (I16)",
     "streams_switch": _HOW + ": a group that holds still is behind, and that is told",
 }
