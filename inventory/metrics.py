@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
-from mqcore.metrics import Family
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from inventory import rows, views
+from mqcore.metrics import Family, Sample
 from seckill.metrics import gauge, samples
 
+
+def _skew() -> list[Sample]:
+    """Admission sets deadlines by Redis' clock, a decision heeds them by Postgres'."""
+    try:
+        before = rows.now_ms()
+        now: Any = views.redis().time()
+        after = rows.now_ms()
+    except RedisError:
+        return []
+    seconds, micros = now
+    return [((), ((before + after) / 2 - (seconds * 1000 + micros / 1000)) / 1000)]
+
+
 FAMILIES: list[Family] = [
+    gauge(
+        "seckill_clock_skew_seconds",
+        "by how much Postgres' clock is ahead of admission's Redis: so much earlier a request is too late",
+        (),
+        _skew,
+    ),
     gauge(
         "seckill_stock_units",
         "units of an article in a sale, by account",

@@ -13,12 +13,14 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from redis import Redis
 
 from gateway import buying
 from gateway import metrics as of_gateway
 from gateway.door import Here
 from gateway.submissions import State
 from inventory import metrics as of_inventory
+from inventory import rows
 from inventory.models import Sale, Stock
 from mqcore.metrics import Family, Histogram
 from notifications import metrics as of_notifications
@@ -133,6 +135,15 @@ def test_the_page_is_on_a_port_of_its_own(path: str, read: object, status: int) 
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_the_skew_between_the_clock_that_sets_deadlines_and_the_one_that_heeds_them_is_shown(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert abs(values(of_inventory.FAMILIES)["seckill_clock_skew_seconds"]) < 5
+    true = rows.now_ms
+    monkeypatch.setattr(rows, "now_ms", lambda: true() + 90_000)
+    assert values(of_inventory.FAMILIES)["seckill_clock_skew_seconds"] > 60
 
 
 def test_a_large_table_is_not_counted_by_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from seckill.faults.cases import (  # noqa: F401  # each enters its cases
     everything,
     gateway,
     inventory,
+    memory,
     messages,
     money,
     postgres,
