@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mqcore.apis.services import Services
-from mqcore.server.sending import buffered
 from mqcore.wire.frames import RequestHead, response_head
-from mqcore.wire.hot import Piece, size_of
+from mqcore.wire.hot import BUFFERS, Piece
 from mqcore.wire.produce import PRODUCE
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ class ServerCall:
         "_head",
         "_served",
         "_started",
+        "buffered",
         "gone",
         "pieces",
         "size",
@@ -52,6 +52,7 @@ class ServerCall:
         self.version = version
         self.pieces: list[Piece] | None = None
         self.size = 0  # what it holds while it waits
+        self.buffered = 0  # bytes of its answer that are in memory: slices of logs are read when they are sent
         self.gone = False
         self.when_gone: Callable[[], None] | None = None
 
@@ -79,7 +80,7 @@ class ServerCall:
         """What it keeps in memory while it waits: what was produced and what is fetched are in the log."""
         key = self._served.api.key
         request = 0 if key == PRODUCE else request_bytes * FETCH_WEIGHT if key == FETCH else request_bytes
-        return request + buffered(self.pieces or ())
+        return request + self.buffered
 
     def answer(self, response: Any) -> None:
         """`None` stands for no answer at all (Produce with acks=0)."""
@@ -92,14 +93,22 @@ class ServerCall:
             log.exception("a response could not be encoded", extra={"api": self._served.api.name})
             self._connection.abort()
             return
+        size = buffered = 0
+        for piece in body:
+            if isinstance(piece, BUFFERS):
+                buffered += len(piece)
+            else:
+                size += piece.length
         if response is not None:
             head = response_head(self._head.correlation_id, self._flexible)
-            body.insert(0, _LENGTH.pack(len(head) + size_of(body)) + head)
+            body.insert(0, _LENGTH.pack(len(head) + size + buffered) + head)
+            buffered += len(head) + _LENGTH.size
         self.pieces = body
         self.when_gone = None  # it knows the handler, and the handler this call: no work for the cycle collector
         self._served.requests.value += 1
         self._served.seconds.observe(time.perf_counter() - self._started)
-        self._connection.answered(buffered(body))
+        self.buffered = buffered
+        self._connection.answered(buffered)
 
     def hang_up(self) -> None:
         self._connection.end()

@@ -127,7 +127,8 @@ class Connection(asyncio.BufferedProtocol):
             self._rest()
         if incoming and receiving.frame_began_at is None:
             receiving.frame_began_at = time.monotonic()
-        receiving.offer_spare()
+        if receiving.reserved:
+            receiving.offer_spare()
 
     def _serve(self, frame: memoryview) -> None:
         self.last_request_at = time.monotonic()
@@ -178,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hold(self) -> None:
         """Stop or go on reading, whichever is due."""
         held = self._receiving.starved or self._resting or self._ending
-        held = held or self._sending.is_paused or self._has_much_waiting()
+        held = held or self._sending.stalled_since is not None or self._has_much_waiting()
         if held == self._held or self._transport is None:
             return
         self._held = held
@@ -235,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
                 asyncio.get_running_loop().call_soon(self._read_frames)
 
     def _may_send(self) -> bool:
-        return self._transport is not None and not self._sending.is_paused
+        return self._transport is not None and self._sending.stalled_since is None
 
     # ── ending ───────────────────────────────────────────────────────────────────────────────────
 

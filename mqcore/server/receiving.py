@@ -20,12 +20,12 @@ class Receiving:
         self.frame_began_at: float | None = None  # the next frame has arrived in part
         self.starved = False
         self._budget = budget
-        self._reserved = 0
+        self.reserved = 0  # bytes in the receive budget
         self._fed = fed
 
     def leave(self) -> None:
         """The connection is gone."""
-        reserved, self._reserved = self._reserved, 0
+        reserved, self.reserved = self.reserved, 0
         self._budget.leave(self, reserved)
 
     def make_room(self, whole: int) -> None:
@@ -34,37 +34,35 @@ class Receiving:
         if not more or self.starved:
             return
         cost = self._budget.cost(whole - FIRST_BUFFER)
-        if cost > self._reserved and not self._budget.take(self, cost - self._reserved, cost):
+        if cost > self.reserved and not self._budget.take(self, cost - self.reserved, cost):
             self.starved = True
             return
-        self._reserved = max(self._reserved, cost)
+        self.reserved = max(self.reserved, cost)
         self.incoming.resize(self.incoming.capacity + more)
 
     def force_room(self) -> None:
         """Take more at once, for a loop that reads although it was told to pause."""
         self.incoming.resize(self.incoming.capacity + FIRST_BUFFER)
-        self._reserved += FIRST_BUFFER
+        self.reserved += FIRST_BUFFER
         self._budget.force(self, FIRST_BUFFER)
 
     def fed(self, cost: int) -> None:
-        self._reserved += cost
+        self.reserved += cost
         self.starved = False
         self._fed()
 
     def offer_spare(self) -> None:
         """All frames that have arrived are served: others may have the memory that the next one does not need."""
-        if not self._reserved:
-            return
-        if self._reserved > self._budget.cost(self._needed() - FIRST_BUFFER):
+        if self.reserved > self._budget.cost(self._needed() - FIRST_BUFFER):
             self._budget.offer(self)
         else:
             self._budget.need(self)
 
     def shrink(self) -> None:
         needed = self._needed()
-        less = self._reserved - self._budget.cost(needed - FIRST_BUFFER)
+        less = self.reserved - self._budget.cost(needed - FIRST_BUFFER)
         if less > 0 and not self.starved:
-            self._reserved -= less
+            self.reserved -= less
             self.incoming.shrink(needed)
             self._budget.give_back(self, less)
 

@@ -15,17 +15,12 @@ from collections.abc import Iterable
 from mqcore.metrics import Cell
 from mqcore.server.budgets import SendBudget
 from mqcore.server.outgoing import READ_PIECE, SMALL, Outgoing
-from mqcore.wire.hot import BUFFERS, Piece
+from mqcore.wire.hot import Piece
 
 WRITE_HIGH_WATER = 16 * 1024
 JOINED = 16 * 1024  # up to here one copy is cheaper than a list of buffers
 
 _QUEUED = struct.Struct("i")
-
-
-def buffered(pieces: Iterable[Piece]) -> int:
-    """The bytes of a response that are in memory; slices of logs are read when they are sent."""
-    return sum(len(piece) for piece in pieces if isinstance(piece, BUFFERS))
 
 
 class Sending:
@@ -78,17 +73,15 @@ class Sending:
         """Pieces that have been counted when they were answered."""
         self._outgoing.add(pieces)
 
-    @property
-    def is_paused(self) -> bool:
-        return self.stalled_since is not None
-
     def write(self) -> None:
         """Write the next pieces; `OSError` if a log cannot be read."""
         assert self._transport is not None
-        parts, size, buffers = self._outgoing.take(READ_PIECE if self._budget.has_room(READ_PIECE) else SMALL)
+        budget = self._budget
+        parts, size, buffers = self._outgoing.take(READ_PIECE if budget.has_room(READ_PIECE) else SMALL)
         self._bytes_out.value += size
         self._written = size
-        self.count(-buffers)
+        self.held -= buffers
+        budget.held -= buffers
         if size <= JOINED:
             self._transport.write(b"".join(parts))
         else:

@@ -106,7 +106,8 @@ class Traffic:
             except Exception:  # it costs its connection and no other
                 log.exception("a connection failed", extra={"client": connection.client_host})
                 connection.abort()
-        self.limit_unsent()
+        if self.send_budget.is_exceeded:
+            self.limit_unsent()
 
     # ── memory ───────────────────────────────────────────────────────────────────────────────────
 

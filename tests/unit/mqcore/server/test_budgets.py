@@ -17,6 +17,7 @@ from mqcore.wire.hot import Piece, size_of
 from tests.unit.mqcore.server.stage import (
     ECHO,
     PARK,
+    SILENT,
     FakeTime,
     FakeTransport,
     Slice,
@@ -204,3 +205,13 @@ def test_a_client_whose_requests_take_long_gets_one_of_them_in_a_turn(fake_time:
     stage.traffic.table[PARK] = served._replace(handle=slow)
     feed(connection, b"".join(frame(PARK, b"", number) for number in range(10)))
     assert len(stage.desk.parked) == 1 and transport.paused
+
+
+def test_what_was_sent_is_not_counted_any_more() -> None:
+    stage = Stage()
+    connection, transport = stage.connect()
+    stage.desk.pieces[b"fetch"] = cast(list[Piece], [b"head", Slice(bytes(100)), b"tail"])
+    feed(connection, frame(ECHO, b"one", 1) + frame(ECHO, b"fetch", 2) + frame(SILENT) + frame(PARK, b"", 3))
+    assert correlations(transport.written) == [1, 2] and stage.traffic.send_budget.held == 0
+    stage.desk.parked[0].answer([b"three"])
+    assert stage.traffic.send_budget.held == 0
