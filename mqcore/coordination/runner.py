@@ -21,6 +21,9 @@ Waiter = Callable[[Answer | JournalFault], None]
 
 _TIME = Ticket(0)
 
+TURNS_BEFORE_TICK = 6
+"""Turns of the event loop: one to read what connections have sent, the others to accept and read new connections."""
+
 
 class Runner(Generic[Command, Fact, Answer]):
     def __init__(
@@ -105,17 +108,14 @@ class Runner(Generic[Command, Fact, Answer]):
             delay_ms = max(at - self._clock.now().monotonic_ms, not_before_ms)
             self._timer = self._clock.call_later(delay_ms, self._tick)
 
-    def _tick(self) -> None:
+    def _tick(self, turns: int = TURNS_BEFORE_TICK) -> None:
         """Requests that have already arrived are served before time decides.
 
         After a stall the event loop runs timers before it reads sockets, so a member whose heartbeat waits in a socket
-        would be expelled. Two turns suffice on asyncio and uvloop: the first ends before sockets are read, the second
-        begins after.
+        would be expelled.
         """
-        self._timer = self._clock.call_soon(self._tick_after_next_turn)
-
-    def _tick_after_next_turn(self) -> None:
-        self._timer = self._clock.call_soon(self._tick_now)
+        then = partial(self._tick, turns - 1) if turns else self._tick_now
+        self._timer = self._clock.call_soon(then)
 
     def _tick_now(self) -> None:
         self._timer = None

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from mqcore.wire.errors import ErrorCode
 from seckill.stack.broker import BrokerFault, BrokerProcess, free_port
+from tests.conformance.raw import FIND_COORDINATOR, JOIN_GROUP, Wire
 
+HEARTBEAT, SYNC_GROUP = 12, 14
 CLEAN_MARK = ".kafka_cleanshutdown"
 
 
@@ -173,3 +181,43 @@ def test_the_broker_s_files_are_for_its_own_account(new_broker: Callable[..., Br
         write(broker, "t", 10)
     made = [broker.data, *broker.data.rglob("*")]
     assert len(made) > 5 and {path.stat().st_mode & 0o077 for path in made} == {0}
+
+
+def test_members_whose_heartbeats_arrive_while_the_broker_stands_still_are_not_expelled(
+    new_broker: Callable[..., BrokerProcess],
+) -> None:
+    """One in eight speaks on a new connection; and a member that says nothing is expelled all the same."""
+    broker = new_broker().start()
+    session_ms = 1_500
+    with ExitStack() as connections:
+
+        def connect() -> Wire:
+            return connections.enter_context(Wire(broker.port))
+
+        def join(wire: Wire, group: str) -> str:
+            protocols = [{"name": "range", "metadata": b""}]
+            fields = {"group_id": group, "session_timeout_ms": session_ms, "rebalance_timeout_ms": 60_000}
+            fields |= {"member_id": "", "protocol_type": "consumer", "protocols": protocols}
+            member = str(wire.ask(JOIN_GROUP, 3, fields).member_id)
+            wire.ask(SYNC_GROUP, 1, {"group_id": group, "generation_id": 1, "member_id": member, "assignments": []})
+            return member
+
+        def heartbeat(group: str, member: str) -> dict[str, Any]:
+            return {"group_id": group, "generation_id": 1, "member_id": member}
+
+        with Wire(broker.port) as wire:
+            wire.ask(FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["any"]})
+        wires = [connect() for _ in range(8)]
+        members = {f"group-{number}": join(wire, f"group-{number}") for number, wire in enumerate(wires)}
+        silent = join(wires[0], "silent")
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            wires[-1] = connect()
+            for wire, (group, member) in zip(wires, members.items(), strict=True):
+                wire.send(HEARTBEAT, 3, heartbeat(group, member))
+            time.sleep(2 * session_ms / 1000)  # the standstill itself
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+        assert [wire.receive()[1].error_code for wire in wires] == [ErrorCode.NONE] * 8
+        answer = wires[0].ask(HEARTBEAT, 3, heartbeat("silent", silent))
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -291,49 +291,62 @@ class Kept:
 
 
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-@pytest.mark.parametrize("arrived", [True, False])
+@pytest.mark.parametrize("arrives", ["on a connection", "on a new connection", "never"])
 def test_after_a_stall_what_has_arrived_is_served_before_time_decides(
-    make_loop: Callable[[], asyncio.AbstractEventLoop], arrived: bool
+    make_loop: Callable[[], asyncio.AbstractEventLoop], arrives: str
 ) -> None:
     loop = make_loop()
-    ours, theirs = socket.socketpair()
+    listening = socket.create_server(("127.0.0.1", 0))
+    theirs = socket.socket()
     busy, stalls = socket.socketpair()
     clock = SystemClock(loop)
     machine = Kept(clock, 40)
     runner: Runner[Add, Added, str] = Runner(machine, MemoryJournal[Added](), clock)
     heard: list[object] = []
 
+    accepted: list[socket.socket] = []
+
+    def accept() -> None:
+        accepted.append(listening.accept()[0])
+        loop.add_reader(accepted[0], readable)
+
     def readable() -> None:
-        ours.recv(1)
+        accepted[0].recv(1)
         runner.submit(Add(0), heard.append)
 
     def stall() -> None:
         """One long request: the deadline passes, and another request arrives, while the loop serves nothing else."""
         busy.recv(1)
-        if arrived:
+        if arrives == "on a new connection":
+            theirs.connect(listening.getsockname())
+        if arrives != "never":
             theirs.send(b"x")
         time.sleep(0.06)
 
     async def scene() -> None:
-        loop.add_reader(ours, readable)
+        if arrives == "on a connection":
+            theirs.connect(listening.getsockname())
+            accept()
+        else:
+            loop.add_reader(listening, accept)
         runner.submit(Add(0), heard.append)
         first_deadline = machine.until
         loop.add_reader(busy, stall)
         stalls.send(b"x")
         while machine.until == first_deadline:
             await asyncio.sleep(0)
-        loop.remove_reader(ours)
-        loop.remove_reader(busy)
+        for end in (busy, listening, *accepted):
+            loop.remove_reader(end)
 
     try:
         loop.run_until_complete(asyncio.wait_for(scene(), 10))
     finally:
         runner.stop(JournalFault("over"))
         loop.close()
-        for end in (ours, theirs, busy, stalls):
+        for end in (listening, theirs, busy, stalls, *accepted):
             end.close()
-    assert machine.late is not arrived
-    assert heard == ["postponed"] * (1 + arrived)
+    assert machine.late is (arrives == "never")
+    assert heard == ["postponed"] * (1 if arrives == "never" else 2)
 
 
 def test_a_waiter_that_raises_does_not_keep_the_answer_from_the_others() -> None:
