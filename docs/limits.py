@@ -125,6 +125,17 @@ CLUSTER: Rows = (
     ("mqcore/controller/configs.py:LONGEST_VALUE", "a value of a setting", "bytes",
      "INVALID_CONFIG.",
      "tests/unit/mqcore/controller/test_configs.py::test_the_longest_value_is_taken"),
+    ("mqcore/controller/configs.py:LONGEST_NUMBER", "a number or a boolean of a setting, blanks included", "bytes",
+     "INVALID_CONFIG.",
+     "tests/unit/mqcore/controller/test_configs.py::test_blanks_do_not_make_a_number_as_long_as_a_text"),
+    ("mqcore/broker.py:METADATA_BATCH_BYTES", "records of one request that changes metadata", "bytes",
+     "POLICY_VIOLATION for every entry; nothing is written.",
+     "tests/unit/mqcore/test_broker.py"
+     "::test_requests_that_make_more_metadata_than_a_batch_holds_are_refused_and_harm_nobody"),
+    ("mqcore/wire/records.py:LIMIT_BYTES", "a batch of the broker's own records, when written and when read", "bytes",
+     "The command is refused with POLICY_VIOLATION; nothing is written.",
+     "tests/unit/mqcore/coordination/test_partition_journal.py"
+     "::test_what_no_reader_would_take_is_refused_before_anything_is_written"),
 )  # fmt: skip
 
 GROUP_LIMITS: Rows = (
@@ -141,6 +152,9 @@ GROUP_LIMITS: Rows = (
     ("GroupRules.max_member_bytes", "subscriptions of a member, or its assignment", "bytes",
      "JoinGroup or SyncGroup: INVALID_REQUEST.",
      "tests/unit/mqcore/groups/test_joining.py::test_a_member_cannot_be_larger_than_its_limits"),
+    ("mqcore/apis/join_group.py:_LONGEST_CLIENT_ID", "characters of a client id that a member keeps", "",
+     "The rest is dropped: it is a label for tools.",
+     "tests/unit/mqcore/apis/test_group_apis.py::test_a_member_keeps_the_beginning_of_a_long_client_id"),
     ("GroupRules.max_offsets", "offsets of a group", "",
      "A partition that is new to the group is refused.",
      "tests/unit/mqcore/groups/test_offsets.py::test_a_group_keeps_only_so_many_offsets_but_those_can_go_on"),

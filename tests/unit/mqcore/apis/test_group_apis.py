@@ -22,7 +22,7 @@ from mqcore.apis import (
     sync_group,
 )
 from mqcore.wire.errors import ErrorCode
-from tests.unit.mqcore.apis.group_desk import ORDERS, PAYMENTS, Desk, versions_of
+from tests.unit.mqcore.apis.group_desk import ORDERS, PAYMENTS, Desk, DeskCall, versions_of
 from tests.unit.mqcore.groups.cast import subscription
 
 UNKNOWN = UUID(int=99)
@@ -500,3 +500,13 @@ def test_a_retention_beyond_the_end_of_time_is_refused_and_leaves_no_group(versi
     assert error(latest - desk.office.clock.wall_ms()) == ErrorCode.NONE
     desk.office.restart()
     assert desk.office.committed("shop") == 1
+
+
+def test_a_member_keeps_the_beginning_of_a_long_client_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be as long as a string can be, and stands in the record of each generation."""
+    monkeypatch.setattr(DeskCall, "client_id", property(lambda call: "x" * 32_000, lambda call, value: None), False)
+    desk = Desk()
+    settled(desk)
+    (shop,) = desk.ask(describe_groups, 5, groups=["shop"]).groups
+    assert [member.client_id for member in shop.members] == ["x" * 255]
+    assert all(len(member.member_id) < 255 for member in shop.members)
