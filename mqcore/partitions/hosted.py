@@ -59,7 +59,7 @@ class HostedPartitions:
         self._dirty_since: dict[TopicPartition, int] = {}
         self._unopened: dict[TopicPartition, Unopened] = {}  # the one tried last comes last
         self.offline: dict[TopicPartition, str] = {}  # why each of these is not open
-        self._producer_budget = ProducerBudget()
+        self.producer_budget = ProducerBudget()
         self.disk_is_full = False
 
     def __iter__(self) -> Iterator[Partition]:
@@ -80,7 +80,7 @@ class HostedPartitions:
         self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch, settings: Mapping[str, str]
     ) -> Partition | None:
         """Open or make the log of one partition; None (and an alarm) if that fails, for whatever reason."""
-        producers = Producers(self._producer_budget)
+        producers = Producers(self.producer_budget)
         directory = str(name)
         failed_before = self._unopened.pop(name, None) is not None
         try:

@@ -90,6 +90,15 @@ def test_a_partition_is_found_by_name_and_by_id_until_it_is_removed() -> None:
     assert not [name for name in folder.disk.names("") if "orders" in name]
 
 
+def test_a_partition_that_is_removed_forgets_its_producers() -> None:
+    folder = Folder()
+    partition = folder.open()
+    placed(partition.append(batch(producer=7, timestamp=folder.clock.wall_ms()), folder.clock.wall_ms()))
+    assert folder.hosted.producer_budget.count == 1
+    folder.hosted.remove(NAME)
+    assert folder.hosted.producer_budget.count == 0
+
+
 def test_the_folder_says_whose_it_is_as_kafka_writes_it() -> None:
     folder = Folder()
     folder.open()
