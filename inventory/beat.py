@@ -66,7 +66,7 @@ def _count_again(stocks: Sequence[Stock]) -> bool:
     done, clock = True, _Clock()
     for stock in sorted(stocks, key=lambda stock: stock.reserved + stock.sold):
         try:
-            rebuild.rebuild(stock.id, stock.gate_epoch, clock.show)
+            rebuild.rebuild(stock.id, stock.gate_epoch, clock.show, is_patient=True)
         except RedisError as fault:
             done = False
             log.warning("the gate stays closed", extra={"stock": stock.id, "reason": str(fault)})

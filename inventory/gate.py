@@ -96,6 +96,7 @@ redis.call('PEXPIRE', KEYS[4], ARGV[1])
 return 1
 """
 COUNTING_MS = 60_000
+PATIENCE_S = 5.0
 OLD_EPOCH_MS = 60_000
 """Batches under way may still ask the epoch before, and are told what it knew; nobody is under way so long."""
 
@@ -103,6 +104,11 @@ OLD_EPOCH_MS = 60_000
 @lru_cache(maxsize=1)
 def redis() -> Redis:
     return bounded_redis.connect(settings.ENVIRONMENT.gate_redis_url)
+
+
+@lru_cache(maxsize=1)
+def _patient_redis() -> Redis:
+    return bounded_redis.connect(settings.ENVIRONMENT.gate_redis_url, PATIENCE_S)
 
 
 @lru_cache(maxsize=8)
@@ -133,15 +139,18 @@ class Lost(RedisError):
 class Counting:
     """The next epoch of a gate while it is counted, a slice at a time. Two at once do not disturb each other."""
 
-    def __init__(self, sale_id: int, sku: str) -> None:
+    def __init__(self, sale_id: int, sku: str, *, is_patient: bool = False) -> None:
+        """`is_patient`: a slow Redis is waited for, except while the row is locked."""
         self._sale_id, self._sku = sale_id, sku
+        self._is_patient = is_patient
         self._key = f"sale:{{{sale_id}}}:gate:{sku}:counting:{uuid4()}"
         self._is_begun = False
 
-    def add(self, holds: Sequence[tuple[UUID, int]]) -> None:
+    def add(self, holds: Sequence[tuple[UUID, int]], *, is_locked: bool = False) -> None:
         """Units by request; none: it holds nothing any more. `Lost` if Redis has forgotten what was added before."""
+        client = _patient_redis() if self._is_patient and not is_locked else redis()
         arguments = [str(int(not self._is_begun)), str(COUNTING_MS), *(str(part) for hold in holds for part in hold)]
-        if not _script(_FILL)([self._key], arguments):
+        if not _script(_FILL)([self._key], arguments, client=client):
             raise Lost(f"the count of sale {self._sale_id} {self._sku} was lost on the way")
         self._is_begun = True
 

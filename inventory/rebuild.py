@@ -23,7 +23,7 @@ from inventory.models import GateSync, Stock
 log = logging.getLogger(__name__)
 
 SYNCS_MAX = 1000
-SLICE = 5000
+SLICE = 1000
 SMALL = 20_000
 """So many units held at most, and the process that finds the gate wrong counts it; a larger one is the sweep's."""
 CLOSE = 500
@@ -60,12 +60,15 @@ def after_commit(stock_id: int, seen_epoch: int) -> None:
         log.warning("the gate stays closed", extra={"stock": stock_id, "reason": str(fault)})
 
 
-def rebuild(stock_id: int, seen_epoch: int, between: Callable[[], object] = lambda: None) -> bool:
-    """A new epoch from the row and its active holds; `between` is called after each slice of them."""
+def rebuild(
+    stock_id: int, seen_epoch: int, between: Callable[[], object] = lambda: None, *, is_patient: bool = False
+) -> bool:
+    """A new epoch from the row and its active holds; `between` is called after each slice of them. `is_patient`: as
+    `gate.Counting`."""
     stock = _find(stock_id)
     if not _is_due(stock, seen_epoch):
         return False
-    counting, counted_to = gate.Counting(stock.sale_id, stock.sku), stock.version
+    counting, counted_to = gate.Counting(stock.sale_id, stock.sku, is_patient=is_patient), stock.version
     counting.add([])
     for holds in _slices(stock):
         counting.add(holds)
@@ -81,7 +84,7 @@ def rebuild(stock_id: int, seen_epoch: int, between: Callable[[], object] = lamb
         if not _is_due(stock, seen_epoch):
             return False
         if stock.version > counted_to:
-            counting.add(_changed(stock_id, counted_to))
+            counting.add(_changed(stock_id, counted_to), is_locked=True)
         epoch = stock.gate_epoch + 1
         counting.open(epoch, stock.available)
         Stock.objects.filter(id=stock_id).update(gate_epoch=epoch, gate_owed=False, gate_retired=False)

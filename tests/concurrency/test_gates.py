@@ -34,6 +34,7 @@ UNITS = 50
 def fresh_gate() -> Iterator[None]:
     gate.redis.cache_clear()
     gate._script.cache_clear()
+    gate._patient_redis.cache_clear()
     strays._cursors.clear()
     yield
 
@@ -149,10 +150,10 @@ def test_a_gate_that_cannot_be_counted_does_not_keep_the_sweep_from_the_others(s
     redis.flushall()
     count = rebuild.rebuild
 
-    def away_for_one(stock_id: int, *more: Any) -> bool:
+    def away_for_one(stock_id: int, *more: Any, **named: Any) -> bool:
         if stock_id == stock.id:
             raise RedisAway("away")
-        return count(stock_id, *more)
+        return count(stock_id, *more, **named)
 
     with mock.patch.object(rebuild, "rebuild", away_for_one):
         beat.heal()
