@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,12 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from seckill.audit.models import Entry
+from seckill.cli import main
 from seckill.stack.broker import BrokerProcess
-from seckill.streams import bounds, claiming, loop, resuming
+from seckill.streams import bounds, claiming, loop, offsets, resuming
 from seckill.streams.models import ConsumerOffset
 from seckill.topics import Topic
-from tests.concurrency.streams_cast import Notes, effects, fill, make_topic
+from tests.concurrency.streams_cast import Notes, claim, effects, fill, make_topic
 from tests.concurrency.test_streams_loop import all_read, consuming
 from tests.services import until
 
@@ -170,3 +172,13 @@ def test_offsets_of_a_partition_that_does_not_answer_are_left_out(own: BrokerPro
     assert bounds.starts(admin, both) == dict.fromkeys(both, 0)
     admin.close()
     assert ConsumerOffset.objects.count() == 0
+
+
+def test_operators_see_where_a_group_has_halted_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["offsets", "list"]) == 0
+    assert capsys.readouterr().out == "no group has halted\n"
+    offsets.halt(claim(1), "test.events-1: offset 9 is not the record that was read there")
+    assert main(["offsets", "list", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["group"], row["partition"]) == ("readers", 1)
+    assert row["halted"] == "test.events-1: offset 9 is not the record that was read there"
