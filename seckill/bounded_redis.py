@@ -16,8 +16,8 @@ from redis.retry import Retry
 
 from seckill.breaker import Breaker, State
 
-TIMEOUT_S = 0.5
-OPEN_S = 3.0
+TIMEOUT_S = 1.0
+OPEN_S = 5.0
 
 
 class NotAsked(RedisTimeoutError):
@@ -53,13 +53,13 @@ class _Bounded:
         self.breaker.succeeded()
 
 
-def connect(url: str, timeout_s: float = TIMEOUT_S) -> Redis:
+def connect(url: str, timeout_s: float = TIMEOUT_S, open_s: float | None = None) -> Redis:
     """Tries a lost connection once more, and a timeout never."""
     once = Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
     pool = ConnectionPool.from_url(
         url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, decode_responses=True, retry=once
     )
-    breaker = Breaker(most_failures=1, open_s=OPEN_S)
+    breaker = Breaker(most_failures=1, open_s=OPEN_S if open_s is None else open_s)
     pool.connection_class = type("Bounded", (_Bounded, pool.connection_class), {"breaker": breaker})
     client: Redis = Redis(connection_pool=pool)
     return client
