@@ -1,7 +1,7 @@
 """Codec: the topics in a consumer's subscription (Kafka's ConsumerProtocolSubscription, any version).
 
-The broker looks into members' metadata for two questions only: may the offsets of a topic be deleted, and has a static
-member that restarted changed its mind. Members of other protocols (Connect, Schema Registry) have no such topics.
+The broker reads members' metadata for one question only: may the offsets of a topic be deleted. Members of other
+protocols (Connect, Schema Registry) have no such topics.
 """
 
 from __future__ import annotations
