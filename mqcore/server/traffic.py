@@ -115,6 +115,8 @@ class Traffic:
         """If responses that clients do not take fill the memory for them, close the connection with the most."""
         while self.send_budget.is_exceeded and self.connections:
             largest = max(self.connections, key=lambda connection: connection.unsent)
+            if not largest.unsent[1]:
+                return
             self.complain("unread_responses", largest.client_host, f"{largest.unsent[1]} bytes")
             largest.abort()
             largest.connection_lost(None)
