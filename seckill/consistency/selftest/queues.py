@@ -132,9 +132,13 @@ def overtaken(evidence: Evidence) -> Evidence:
 
 @corruption("I17", "somebody is served before those who came first in the same partition")
 def jumped_the_queue(evidence: Evidence) -> Evidence:
-    served = {row.place.partition: row for row in evidence.decided if row.decision == RESERVED}
+    served = {
+        (row.place.topic, row.place.partition, row.sale_id, row.sku): row
+        for row in evidence.decided
+        if row.decision == RESERVED
+    }
     for refused in evidence.decided:
-        row = served.get(refused.place.partition)
+        row = served.get((refused.place.topic, refused.place.partition, refused.sale_id, refused.sku))
         if (
             refused.decision != "SOLD_OUT"
             or row is None

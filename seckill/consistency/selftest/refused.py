@@ -7,8 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from seckill.consistency.evidence import Evidence
+from seckill.consistency.invariants.gateway_refusals import MOVING
+from seckill.consistency.invariants.outages import AFTERMATH_MS
+from seckill.consistency.observed import disturbances
 from seckill.consistency.rows import Attempt, Decided
-from seckill.consistency.selftest.spoiling import changed, corruption, first, instead
+from seckill.consistency.selftest.spoiling import NoMaterial, changed, corruption, first, instead
 
 # ── I28: refusals of inventory ───────────────────────────────────────────────────────────────────
 
@@ -62,7 +65,13 @@ for _decision, _what in {
 
 def _turned_away(evidence: Evidence, status: int, problem: str) -> Evidence:
     """One buyer more, who is turned away while units are free."""
-    stock = first(evidence.stocks, lambda stock: bool(evidence.entries.get(stock.id)))
+    if problem == "queue-moving" and any(verb.verb.startswith(MOVING) for verb in evidence.verbs):
+        raise NoMaterial
+    touched = {verb.target for verb in evidence.verbs}
+    stock = first(
+        evidence.stocks,
+        lambda stock: bool(evidence.entries.get(stock.id)) and f"sale {stock.sale_id}" not in touched,
+    )
     declared = evidence.entries[stock.id][0]
     sale = first(evidence.sales, lambda sale: sale.id == stock.sale_id)
     refused = Attempt(
@@ -103,7 +112,11 @@ for _status, _problem in (
 
 @corruption("I29", "nobody is let in any more, and nothing is broken")
 def shut_for_ever(evidence: Evidence) -> Evidence:
+    """So long after the last fault that none explains it."""
     end = max(attempt.at_ms + attempt.took_ms for attempt in evidence.attempts)
+    faults = [int(line.get("until_ms", line.get("at_ms", 0))) for line in evidence.injected]
+    faults += [each.until_ms or each.at_ms for each in disturbances(evidence)]
+    end = max([end, *(at_ms + AFTERMATH_MS for at_ms in faults)])
     away = [
         Attempt(
             end + 1_000 * number, 5, f"away-{number}", "first", 0, 1, 503, None, None, None, problem="queue-unavailable"
