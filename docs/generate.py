@@ -69,7 +69,8 @@ def limits() -> str:
         "Limits",
         "What a client can make the broker and the sale hold or do, and what it gets at the limit. Names with dots are "
         "settings of the broker ([settings](settings.md)); the others are constants of the code. What clients can make "
-        "the broker hold is bounded by `queued.max.request.bytes` (or one request, if that is larger), "
+        "the broker hold is bounded by `queued.max.request.bytes` (or one request, if that is larger; its buffer is "
+        "copied when it grows), "
         "`queued.max.response.bytes`, `group.memory.max.bytes`, the producers, the waiting fetches, and some 20 KB a "
         "connection. `tests/conformance/test_abuse.py` compares it with the memory that the process takes.",
         *tables,

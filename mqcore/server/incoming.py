@@ -71,14 +71,16 @@ class Incoming:
     def resize(self, capacity: int) -> None:
         """The view that was given out before stays with the old buffer."""
         buffer = bytearray(capacity)
-        buffer[: self._end] = self._view[: self._end]
-        self._buffer, self._view = buffer, memoryview(buffer)
+        view = memoryview(buffer)
+        view[: self._end] = self._view[: self._end]  # from view to view, or Python copies it twice
+        self._buffer, self._view = buffer, view
 
     def shrink(self, capacity: int) -> None:
         """Move what there is to the front of a smaller buffer; `capacity` is no less than that."""
         if capacity < len(self._buffer):
             pending = self._view[self._start : self._end]
             buffer = bytearray(capacity)
-            buffer[: len(pending)] = pending
-            self._buffer, self._view = buffer, memoryview(buffer)
+            view = memoryview(buffer)
+            view[: len(pending)] = pending
+            self._buffer, self._view = buffer, view
             self._start, self._end = 0, len(pending)
