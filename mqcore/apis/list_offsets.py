@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_partition
+from mqcore.clock import Clock
 from mqcore.log.errors import CorruptLog, LogFailed
 from mqcore.log.times import search_max_timestamp, search_time
 from mqcore.partitions.partition import Partition
@@ -28,27 +28,27 @@ READ_COMMITTED = 1
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
-TURN_SECONDS = 0.005
+TURN_MS = 5
 LEAST_STEPS = 4  # a short search is answered at once
 
 
 def handle(request: Any, call: Call) -> Response | Later:
     """A search by time may read much: it yields to other connections every few milliseconds."""
     answering = _answers(request, call)
-    response = _run(answering)
+    response = _run(answering, call.services.clock)
     if response is not None:
         return response
     _go_on_later(answering, call)
     return LATER
 
 
-def _run(answering: Generator[None, None, Response]) -> Response | None:
+def _run(answering: Generator[None, None, Response], clock: Clock) -> Response | None:
     """One turn; the response if it is complete."""
-    end = time.monotonic() + TURN_SECONDS
+    end_ms = clock.now().monotonic_ms + TURN_MS
     try:
         for step in itertools.count():
             next(answering)
-            if step >= LEAST_STEPS and time.monotonic() >= end:
+            if step >= LEAST_STEPS and clock.now().monotonic_ms >= end_ms:
                 return None
         raise AssertionError("a count does not end")
     except StopIteration as finished:
@@ -59,7 +59,7 @@ def _run(answering: Generator[None, None, Response]) -> Response | None:
 def _go_on_later(answering: Generator[None, None, Response], call: Call) -> None:
     def go_on() -> None:
         try:
-            response = _run(answering)
+            response = _run(answering, call.services.clock)
         except Exception:
             call.hang_up()  # as for every request that fails
             call.answer(None)

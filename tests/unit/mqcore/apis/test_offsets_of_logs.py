@@ -120,7 +120,7 @@ def test_where_an_epoch_ended() -> None:
 
 
 def test_a_long_search_gives_other_connections_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_offsets, "TURN_SECONDS", -1)
+    monkeypatch.setattr(list_offsets, "TURN_MS", -1)
     monkeypatch.setattr(list_offsets, "LEAST_STEPS", 0)
     counter = filled(segment_bytes="100")
     wanted = [SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS + 5)]
@@ -140,7 +140,7 @@ def test_a_long_search_gives_other_connections_their_turn(monkeypatch: pytest.Mo
 
 
 def test_a_search_that_fails_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_offsets, "TURN_SECONDS", -1)
+    monkeypatch.setattr(list_offsets, "TURN_MS", -1)
     monkeypatch.setattr(list_offsets, "LEAST_STEPS", 0)
     counter = filled()
     wanted = SimpleNamespace(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS)
