@@ -1,4 +1,4 @@
-"""ListOffsets: the offset at a time, or at one of the special times below zero."""
+"""Shell: ListOffsets: the offset at a time, or at one of the special times below zero."""
 
 from __future__ import annotations
 
