@@ -28,6 +28,8 @@ DOZEN = {
     "callback-five-times": "callbacks that were taken",
     "cancel-and-pay": "orders asked for both at once",
     "celery-killed": "tasks lost with the queue",
+    "redis-hangs": "decided while Redis hung",
+    "breaker-probe": "calls refused for another reason meanwhile",
 }
 """With what proves that it happened. It takes three minutes beside other work; what takes longer is for the night."""
 SPOILT = {"stock-forged": "rows forged"}
