@@ -101,7 +101,8 @@ def conservation(evidence: Evidence, found: Found) -> None:
 
 
 def gate_agrees(evidence: Evidence, found: Found) -> None:
-    """I4. Whom the gate remembers as granted are the holders, one by one, but for what it is still owed."""
+    """I4. Whom the gate remembers as granted are the holders, one by one, but for what it is still owed. The gate of a
+    sale that is over is retired an hour later, and not asked for."""
     active: dict[int, set[object]] = defaultdict(set)
     for hold in evidence.holds:
         if hold.is_active:
