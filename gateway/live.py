@@ -96,11 +96,11 @@ class Live:
                 return
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in ("/livez", "/readyz"):
-            await _say(send, 200, b"text/plain", b"ok\n")
-            return
         try:
             headers = _headers(scope)
+            if scope["path"] in ("/livez", "/readyz"):
+                await _say(send, 200, b"text/plain", b"ok\n")
+                return
             request_id, standing, user_id, last = _parse(scope, headers)
             address = _address(scope, headers)
             if not self.newsroom.has_room(request_id, address):

@@ -33,7 +33,7 @@ def restarted(world: World) -> Acts:
 def commit_cut(world: World) -> Acts:
     address = urlsplit(world.environment["SECKILL_DATABASE_URL"])
     cutter = Cutter(address.hostname or "127.0.0.1", address.port or 5432)
-    through = address._replace(netloc=f"{address.username}@127.0.0.1:{cutter.port}").geturl()
+    through = address._replace(netloc=f"{address.netloc.rpartition('@')[0]}@127.0.0.1:{cutter.port}").geturl()
     world.restart_with("inventory", SECKILL_DATABASE_URL=through)
     cutter.cut(CUTS)
     try:
