@@ -42,7 +42,7 @@ def test_the_board_shows_the_sale_and_a_pause_is_written_down(stack: Stack, visi
 
     page = enter(visit, password)
     expect(page.locator("#verdict")).to_have_text(re.compile("hold", re.I))
-    expect(page.locator("#invariants li")).to_have_count(14)
+    expect(page.locator("#invariants li")).to_have_count(20)
     expect(page.locator("#hops tr")).to_have_count(7)
     expect(page.locator("#outcomes")).to_contain_text("to be paid")
     expect(page.locator("#rates canvas")).to_be_visible()

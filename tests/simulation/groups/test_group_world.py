@@ -285,8 +285,10 @@ def an_older_record_wins(patch: pytest.MonkeyPatch) -> None:
         a_group_that_is_gone_gives_nothing_back,
     ],
 )
+@pytest.mark.timeout(600)
 def test_the_search_notices_when(damage: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis draws from the constants of all loaded modules, so what it finds first depends on the other tests."""
     damage(monkeypatch)
     with pytest.raises(BaseException) as found:
-        search(1_500, phases=(Phase.generate,), derandomize=True)
+        search(8_000, phases=(Phase.generate,), derandomize=True)
     assert not isinstance(found.value, KeyboardInterrupt | TypeError | AttributeError)
