@@ -57,6 +57,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         self.events.append(("revoked", _numbers(revoked)))
+        client.rejoin(self._consumer)
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self.events.append(("assigned", _numbers(assigned)))
