@@ -185,7 +185,7 @@ def sell_through_chart(rows: Rows, step_ms: int) -> Any:
 
 
 def _levels_at_edges(points: list[dict[str, Any]], found: list[activity.Span]) -> list[dict[str, Any]]:
-    """What each curve shows where a span begins and ends: curves of units do not begin anew after a pause."""
+    """What each curve shows where a span begins and ends: a curve of units keeps its level over a pause."""
     edges = []
     for sku, what in {(point["sku"], point["what"]) for point in points}:
         mine = [point for point in points if (point["sku"], point["what"]) == (sku, what)]
