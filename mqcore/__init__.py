@@ -1,11 +1,11 @@
 """mqcore — a message broker that speaks the Apache Kafka protocol, written to be read.
 
-A record passes the rooms in this order, without turning back:
+A record passes through the rooms in this order:
 
     server (1) → wire (2) → apis (3) → partitions (4) → log (5) → disk (6)
 
-Entered from the side, by another kind of traffic:
+Other requests use these rooms:
 
-    coordination (9): the one loop, decide → append → apply → answer
-    controller (10): what the cluster is        groups (11): who reads what
+    coordination (9): the loop behind all replicated state, decide → append → apply → answer
+    controller (10): topics, partitions, settings     groups (11): consumers and their offsets
 """

@@ -22,65 +22,87 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mqcore", description=DESCRIPTION)
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    serve = commands.add_parser("serve", help="run a broker in the foreground, until SIGTERM or Ctrl-C")
-    serve.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, by Kafka's names")
-    serve.add_argument("--listen", metavar="HOST:PORT", help="short for --set listeners=PLAINTEXT://HOST:PORT")
-    serve.add_argument("--data", metavar="DIR", help="short for --set log.dirs=DIR")
-    serve.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one setting; may be repeated")
-    serve.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    serve = commands.add_parser("serve", help="run a broker in the foreground until SIGTERM or Ctrl-C")
+    serve.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="settings in TOML, with Kafka's names (see docs/generated/settings.md)",
+    )
+    serve.add_argument("--listen", metavar="HOST:PORT", help="the same as --set listeners=PLAINTEXT://HOST:PORT")
+    serve.add_argument("--data", metavar="DIR", help="the data folder; the same as --set log.dirs=DIR")
+    serve.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="override one setting of the file; may be repeated",
+    )
+    serve.add_argument(
+        "--log-level", default="info", choices=["debug", "info", "warning", "error"], help="the default is info"
+    )
     serve.set_defaults(run=_serve)
 
-    dump = commands.add_parser("dump", help="print segments, indexes and snapshots in words")
+    dump = commands.add_parser("dump", help="print the content of segments, indexes and snapshots")
     dump.add_argument("path", nargs="+", help="files, or folders of partitions")
-    dump.add_argument("--records", action="store_true", help="each record, not only its batch")
-    dump.add_argument("--json", action="store_true", help="one JSON object a line")
+    dump.add_argument("--records", action="store_true", help="print every record, not only the batches")
+    dump.add_argument("--json", action="store_true", help="print one JSON object per line")
     dump.set_defaults(run=_dump)
 
-    doctor = commands.add_parser("doctor", help="check a data folder without changing it")
-    doctor.add_argument("data", help="the data folder; its broker must be stopped")
-    doctor.add_argument("--cut", metavar="PARTITION", help="cut this partition's log where its corruption begins")
-    doctor.add_argument("--json", action="store_true", help="one JSON object a line")
+    doctor = commands.add_parser("doctor", help="check a data folder; changes nothing without --cut")
+    doctor.add_argument("data", help="the data folder; stop its broker first if you use --cut")
+    doctor.add_argument(
+        "--cut",
+        metavar="PARTITION",
+        help="cut the log of this partition where its corruption begins; the cut part is kept in .cut files",
+    )
+    doctor.add_argument("--json", action="store_true", help="print one JSON object per line")
     doctor.set_defaults(run=_doctor)
     return parser
 
 
 def _serve(options: argparse.Namespace) -> int:
     from mqcore import logs
-    from mqcore.config import BadConfig, read
-    from mqcore.settings import check_default
+    from mqcore.config import parse_config
+    from mqcore.config_values import BadConfig
+    from mqcore.topic_defaults import check_default
 
-    logs.to_stderr(options.log_level)
+    logs.log_to_stderr(options.log_level)
     overrides = [f"listeners=PLAINTEXT://{options.listen}"] if options.listen else []
     overrides += [f"log.dirs={options.data}"] if options.data else []
     overrides += options.set
     try:
         text = options.config.read_text(encoding="utf-8") if options.config else ""
-        config = read(text, overrides, check_default)
+        config = parse_config(text, overrides, check_default)
     except OSError as error:
-        return _wrong(f"{options.config} cannot be read: {error.strerror}")
+        return _fail(f"{options.config} cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
-        return _wrong(f"{options.config} is not UTF-8: byte {error.object[error.start]:#04x} at position {error.start}")
+        return _fail(
+            f"{options.config} must be UTF-8, found byte {error.object[error.start]:#04x} at position {error.start}"
+        )
     except BadConfig as error:
-        return _wrong(str(error))
+        return _fail(str(error))
 
     import uvloop
 
     from mqcore.broker import Broker, CannotStart
+    from mqcore.data_folder import ForeignFolder
     from mqcore.disk.lock import DirectoryLocked
-    from mqcore.meta import ForeignFolder
-    from mqcore.server.doors import CannotListen
+    from mqcore.host import SystemNetwork, real_world
+    from mqcore.server.listeners import CannotListen, refuse_public_listeners
 
-    os.umask(0o077)  # records are for the broker's own account
+    os.umask(0o077)  # only the broker's own account may read records
 
     async def run() -> int:
         try:
-            broker = Broker(config)
+            refuse_public_listeners(config, SystemNetwork())  # before `real_world` creates the data folder
+            broker = Broker(config, real_world(config.log_dirs))
             await broker.start()
-            gc.freeze()  # what a start has made stays: later collections, and pauses, need not look at it
+            gc.freeze()  # objects from the start stay alive, so later collections (and their pauses) can skip them
         except (DirectoryLocked, ForeignFolder, CannotListen, CannotStart) as error:
-            return _wrong(str(error))
+            return _fail(str(error))
         except OSError as error:
-            return _wrong(f"the data folder {config.log_dirs} cannot be used: {error}")
+            return _fail(f"the data folder {config.log_dirs} cannot be used: {error}")
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -88,7 +110,7 @@ def _serve(options: argparse.Namespace) -> int:
         broker.failed.add_done_callback(lambda _: stopped.set())
         await stopped.wait()
         await broker.stop()
-        return _wrong(broker.failed.result()) if broker.failed.done() else 0
+        return _fail(broker.failed.result()) if broker.failed.done() else 0
 
     return uvloop.run(run())
 
@@ -96,16 +118,16 @@ def _serve(options: argparse.Namespace) -> int:
 def _dump(options: argparse.Namespace) -> int:
     from mqcore.log import dump
 
-    return dump.run(options.path, options.records, options.json)
+    return dump.dump_files(options.path, options.records, options.json)
 
 
 def _doctor(options: argparse.Namespace) -> int:
     from mqcore.log import doctor
 
-    return doctor.run(options.data, options.cut, options.json)
+    return doctor.run_doctor(options.data, options.cut, options.json)
 
 
-def _wrong(message: str) -> int:
+def _fail(message: str) -> int:
     print(f"mqcore: {message}", file=sys.stderr)
     return 1
 

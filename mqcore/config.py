@@ -1,27 +1,19 @@
-"""Codec: the broker's settings, by Kafka's names, checked when read. An unknown name stops the start.
+"""Codec: the broker's settings, by Kafka's names. They are checked when they are parsed; an unknown name is an error.
 
-Topic defaults (`log.retention.ms`, …) are not fields here: they are kept by name in `topic_defaults`, because
-the table of topic settings (mqcore/log/config.py) owns their types and checks.
+Topic defaults (`log.retention.ms`, …) are not fields of `BrokerConfig`. They are kept by name in `topic_defaults`,
+because the table of topic settings (mqcore/log/topic_config.py) owns their types and checks.
 """
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+from mqcore.config_values import BadConfig, abbreviated, host_and_port, parse_value
 
-class BadConfig(ValueError):
-    """A setting that is unknown or makes no sense; the text says what to do."""
-
-
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
-LONGEST_TEXT = 1000
-_LONG_UNITS = ("_ms", "_bytes")
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)  # int() would also take 1_000
+UNKNOWN_SETTING = "unknown setting; docs/generated/settings.md lists all of them"
 
 
 def setting(default: Any, doc: str, *, minimum: int | None = None, choices: tuple[str, ...] = ()) -> Any:
@@ -30,7 +22,7 @@ def setting(default: Any, doc: str, *, minimum: int | None = None, choices: tupl
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where clients connect, and the address they are told to come back to."""
+    """An address to listen on, and the address that clients are told to connect to."""
 
     name: str
     host: str
@@ -41,179 +33,160 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """All settings of one broker. `a.b.c` in Kafka's words is the field `a_b_c`."""
+    """All settings of one broker. Kafka's setting `a.b.c` is the field `a_b_c`."""
 
     node_id: int = setting(0, "number of this broker, unique in its cluster", minimum=0)
-    cluster_id: str = setting("", "identity of the cluster; made up at the first start when empty")
+    cluster_id: str = setting("", "identity of the cluster; generated at the first start if empty")
     listeners: str = setting("PLAINTEXT://127.0.0.1:9092", "comma-separated NAME://HOST:PORT to listen on")
-    advertised_listeners: str = setting("", "comma-separated NAME://HOST:PORT told to clients; default: the listeners")
-    listener_security_protocol_map: str = setting("", "comma-separated NAME:PLAINTEXT; other protocols come later")
+    advertised_listeners: str = setting(
+        "", "comma-separated NAME://HOST:PORT for clients to connect to; default: the listeners"
+    )
+    listener_security_protocol_map: str = setting(
+        "", "comma-separated NAME:PLAINTEXT; other protocols are not supported"
+    )
     allow_unauthenticated_listeners: bool = setting(
         False, "listen on addresses that other machines can reach; every client may read, write and delete everything"
     )
-    inter_broker_listener_name: str = setting("", "listener for which 64 of max.connections are reserved; empty: none")
-    log_dirs: str = setting("mqcore-data", "folder of all data; exactly one")
-    log_dirs_min_free_bytes: int = setting(67108864, "refuse produces when the disk has less room than this", minimum=0)
+    inter_broker_listener_name: str = setting(
+        "", "listener for which 64 of max.connections are reserved; none if empty"
+    )
+    log_dirs: str = setting("mqcore-data", "the folder for all data; exactly one")
+    log_dirs_min_free_bytes: int = setting(
+        67108864, "reject produce requests while the disk has less free space", minimum=0
+    )
     broker_rack: str = setting("", "rack of this broker, shown to clients")
-    metrics_listener: str = setting("", "HOST:PORT of the Prometheus page; empty: none")
+    metrics_listener: str = setting("", "HOST:PORT of the Prometheus page; no page if empty")
 
-    auto_create_topics_enable: bool = setting(True, "make a topic when its metadata are asked for")
+    auto_create_topics_enable: bool = setting(True, "create a missing topic when a client requests its metadata")
     delete_topic_enable: bool = setting(True, "allow topics to be deleted")
-    num_partitions: int = setting(1, "partitions of a topic when nobody says", minimum=1)
-    default_replication_factor: int = setting(1, "replicas of a topic when nobody says", minimum=1)
+    num_partitions: int = setting(1, "partitions of a new topic, if the request does not specify them", minimum=1)
+    default_replication_factor: int = setting(
+        1, "replicas of a new topic, if the request does not specify them", minimum=1
+    )
 
-    socket_request_max_bytes: int = setting(104857600, "largest request accepted", minimum=1024)
-    queued_max_requests: int = setting(500, "requests of one connection that may wait for their answers", minimum=1)
-    queued_max_request_bytes: int = setting(67108864, "bytes of half-received requests, all connections", minimum=1)
+    socket_request_max_bytes: int = setting(104857600, "largest accepted request", minimum=1024)
+    queued_max_requests: int = setting(500, "requests of one connection that may wait for their responses", minimum=1)
+    queued_max_request_bytes: int = setting(67108864, "bytes of partly received requests on all connections", minimum=1)
     queued_max_response_bytes: int = setting(
-        67108864, "bytes of responses that clients have not read, all connections", minimum=1
+        67108864, "bytes of responses that clients have not read yet, on all connections", minimum=1
     )
-    max_connections: int = setting(2000, "connections at a time", minimum=1)
+    max_connections: int = setting(2000, "open connections", minimum=1)
     max_connections_per_ip: int = setting(
-        200, "connections of one address (with IPv6, of one /64) at a time", minimum=1
+        200, "open connections from one address, or from one /64 with IPv6", minimum=1
     )
-    first_request_timeout_ms: int = setting(10000, "longest time from connecting to the first request", minimum=100)
-    connections_max_idle_ms: int = setting(600000, "close a connection without requests after", minimum=1000)
-    request_receive_timeout_ms: int = setting(30000, "longest time for one request to arrive", minimum=100)
-    response_send_timeout_ms: int = setting(30000, "close a reader that takes nothing for this long", minimum=100)
-    fetch_max_bytes: int = setting(57671680, "most bytes in one fetch response", minimum=1024)
+    first_request_timeout_ms: int = setting(10000, "close a connection that sends no request within", minimum=100)
+    connections_max_idle_ms: int = setting(600000, "close a connection that has been idle for", minimum=1000)
+    request_receive_timeout_ms: int = setting(
+        30000, "close a connection whose request takes longer to arrive", minimum=100
+    )
+    response_send_timeout_ms: int = setting(
+        30000, "close a connection that has not read its responses for", minimum=100
+    )
+    fetch_max_bytes: int = setting(57671680, "largest fetch response", minimum=1024)
 
-    producer_id_expiration_ms: int = setting(86400000, "forget a silent idempotent producer after", minimum=1)
+    producer_id_expiration_ms: int = setting(
+        86400000, "forget an idempotent producer that has been idle for", minimum=1
+    )
     transaction_max_timeout_ms: int = setting(900000, "longest transaction timeout a client may ask for", minimum=1)
 
     offsets_topic_num_partitions: int = setting(12, "partitions of __consumer_offsets", minimum=1)
     offsets_topic_replication_factor: int = setting(1, "replicas of __consumer_offsets", minimum=1)
     offsets_topic_segment_bytes: int = setting(16777216, "segment size of __consumer_offsets", minimum=1024)
-    offsets_retention_minutes: int = setting(10080, "keep offsets of an empty group for", minimum=1)
-    offsets_retention_check_interval_ms: int = setting(600000, "look for expired offsets every", minimum=1)
-    offset_metadata_max_bytes: int = setting(4096, "longest text kept with an offset", minimum=0)
-    group_min_session_timeout_ms: int = setting(1000, "shortest session a member may ask for", minimum=1)
-    group_max_session_timeout_ms: int = setting(1800000, "longest session a member may ask for", minimum=1)
-    group_initial_rebalance_delay_ms: int = setting(0, "an empty group waits so long for more members", minimum=0)
-    group_max_size: int = setting(2147483647, "most members of a group", minimum=1)
-    group_memory_max_bytes: int = setting(67108864, "memory of the members and offsets of all groups", minimum=1048576)
+    offsets_retention_minutes: int = setting(10080, "keep the offsets of an empty group for", minimum=1)
+    offsets_retention_check_interval_ms: int = setting(600000, "interval between checks for expired offsets", minimum=1)
+    offset_metadata_max_bytes: int = setting(4096, "longest metadata that may be committed with an offset", minimum=0)
+    group_min_session_timeout_ms: int = setting(1000, "shortest session timeout that a member may request", minimum=1)
+    group_max_session_timeout_ms: int = setting(1800000, "longest session timeout that a member may request", minimum=1)
+    group_initial_rebalance_delay_ms: int = setting(
+        0, "how long the first rebalance of an empty group waits for more members", minimum=0
+    )
+    group_max_size: int = setting(2147483647, "members of one group", minimum=1)
+    group_memory_max_bytes: int = setting(67108864, "memory for the members and offsets of all groups", minimum=1048576)
 
-    log_retention_check_interval_ms: int = setting(300000, "look for segments to delete every", minimum=1)
+    log_retention_check_interval_ms: int = setting(300000, "interval between checks for expired segments", minimum=1)
     log_flush_offset_checkpoint_interval_ms: int = setting(
-        60000, "write down how far logs are durable every", minimum=1
+        60000, "interval between checkpoints of how far the logs are durable", minimum=1
     )
     log_cleaner_enable: bool = setting(True, "compact topics with cleanup.policy=compact")
-    log_cleaner_backoff_ms: int = setting(15000, "look for logs to compact every", minimum=1)
-    log_cleaner_dedupe_buffer_size: int = setting(134217728, "memory of one compaction's key map", minimum=1048576)
-    controlled_shutdown_timeout_ms: int = setting(10000, "at a stop, wait for requests under way for", minimum=0)
+    log_cleaner_backoff_ms: int = setting(15000, "interval between checks for logs to compact", minimum=1)
+    log_cleaner_dedupe_buffer_size: int = setting(
+        134217728, "memory for the key map of one compaction", minimum=1048576
+    )
+    controlled_shutdown_timeout_ms: int = setting(
+        10000, "how long a stop waits for requests that are being served", minimum=0
+    )
 
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
 
     def listener_list(self) -> tuple[Listener, ...]:
         bound = _addresses(self.listeners, "listeners")
-        told = _addresses(self.advertised_listeners, "advertised.listeners") if self.advertised_listeners else {}
-        for name in told:
+        advertised = _addresses(self.advertised_listeners, "advertised.listeners") if self.advertised_listeners else {}
+        for name in advertised:
             if name not in bound:
-                raise BadConfig(f"advertised.listeners names {name}, which is not among listeners")
+                raise BadConfig(f"advertised.listeners contains {name}, which is not one of listeners")
         _check_protocols(self.listener_security_protocol_map, bound)
-        return tuple(Listener(name, host, port, *told.get(name, (host, port))) for name, (host, port) in bound.items())
+        return tuple(
+            Listener(name, host, port, *advertised.get(name, (host, port))) for name, (host, port) in bound.items()
+        )
 
 
 def settings() -> dict[str, Field[Any]]:
-    """Kafka's name → field, for every setting of the broker itself."""
+    """All settings of the broker itself, by Kafka's names."""
     return {spec.name.replace("_", "."): spec for spec in fields(BrokerConfig) if spec.name != "topic_defaults"}
 
 
 def as_text(value: object) -> str:
-    """A value as Kafka's tools write it."""
+    """A value in the notation of Kafka's tools."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def read(
+def parse_config(
     text: str, overrides: Sequence[str] = (), check_topic_default: Callable[[str, str], str | None] | None = None
 ) -> BrokerConfig:
-    """Settings of a TOML text, then `name=value` overrides. `check_topic_default(name, value)` says what is wrong
-    with a topic default, None if nothing; it raises KeyError for a name it does not know either."""
+    """Parse a TOML text and apply `name=value` overrides to it.
+
+    `check_topic_default(name, value)` returns what is wrong with a topic default, or None. It raises KeyError for an
+    unknown name.
+    """
     try:
         pairs = dict(_flatten(tomllib.loads(text)))
-    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
-        raise BadConfig(f"the configuration file is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # ValueError also for a number with thousands of digits
+        raise BadConfig(f"the configuration file is not valid TOML: {error}") from error
     for override in overrides:
         name, equals, value = override.partition("=")
         if not equals:
-            raise BadConfig(f"--set wants name=value, got {override!r}")
+            raise BadConfig(f"--set must be NAME=VALUE, got {override!r}")
         pairs[name.strip()] = value.strip()
     known = settings()
     values: dict[str, Any] = {}
     topic_defaults: dict[str, str] = {}
     for name, value in pairs.items():
         if name in known:
-            values[known[name].name] = parse(known[name], name, value)
+            values[known[name].name] = parse_value(known[name], name, value)
         else:
             topic_defaults[name] = _topic_default(name, as_text(value), check_topic_default)
     config = BrokerConfig(**values, topic_defaults=topic_defaults)
     names = {listener.name for listener in config.listener_list()}
     if config.inter_broker_listener_name.upper() not in {"", *names}:
-        raise BadConfig(f"inter.broker.listener.name={config.inter_broker_listener_name} is not among listeners")
+        raise BadConfig(f"inter.broker.listener.name={config.inter_broker_listener_name} is not one of listeners")
     batch_bytes = int(topic_defaults.get("message.max.bytes", 0))
     if batch_bytes > config.socket_request_max_bytes:
-        raise BadConfig(f"message.max.bytes={batch_bytes} is above socket.request.max.bytes")
+        raise BadConfig(
+            f"message.max.bytes must be at most socket.request.max.bytes={config.socket_request_max_bytes},"
+            f" got {batch_bytes}: no request could carry such a batch"
+        )
     if config.metrics_listener:
         host_and_port(config.metrics_listener, "metrics.listener")
     return config
 
 
-def parse(spec: Field[Any], name: str, value: object) -> Any:
-    """One value in the type of its field, or BadConfig."""
-    try:
-        if spec.type in ("int", int):
-            number = value if isinstance(value, int) and not isinstance(value, bool) else whole_number(str(value))
-            minimum = spec.metadata["minimum"]
-            if minimum is not None and number < minimum:
-                raise BadConfig(f"{name}={number} is below {minimum}")
-            maximum = LONG_MAX if spec.name.endswith(_LONG_UNITS) else INT_MAX
-            if number > maximum:
-                raise BadConfig(f"{name}={shortened(number)} is above {maximum}")
-            return number
-        if spec.type in ("bool", bool):
-            return {"true": True, "false": False}[str(value).lower()]
-        return _text(name, str(value))
-    except (ValueError, KeyError) as error:
-        if isinstance(error, BadConfig):
-            raise
-        wanted = "true or false" if spec.type in ("bool", bool) else "a whole number"
-        raise BadConfig(f"{name} must be {wanted}, got {shortened(value)!r}") from error
-
-
-def whole_number(text: str) -> int:
-    """In decimal, as Kafka reads it; `ValueError` for anything else."""
-    if not _WHOLE_NUMBER.fullmatch(text.strip()):
-        raise ValueError("must be a whole number")
-    return int(text)
-
-
-def shortened(value: object) -> str:
-    """For a message of one line."""
-    if isinstance(value, int) and abs(value) > 10**40:
-        return "a number of more than 40 digits"  # Python refuses to print one of more than 4,300
-    text = str(value)
-    return text if len(text) <= 100 else f"{text[:100]}…"
-
-
-def _text(name: str, value: str) -> str:
-    if "\0" in value:
-        raise BadConfig(f"{name} contains a zero byte")
-    if name == "log.dirs":
-        return value  # a folder's name need not be UTF-8
-    if len(value) > LONGEST_TEXT:
-        raise BadConfig(f"{name} has {len(value)} characters, at most {LONGEST_TEXT} are allowed")
-    if not value.isprintable():
-        raise BadConfig(f"{name} contains a character that cannot be printed: {shortened(value)!a}")
-    return value
-
-
 def _topic_default(name: str, value: str, check: Callable[[str, str], str | None] | None) -> str:
     try:
-        wrong = "unknown setting" if check is None else check(name, value)
+        error = UNKNOWN_SETTING if check is None else check(name, value)
     except KeyError:
-        wrong = "unknown setting"
-    if wrong:
-        raise BadConfig(f"{shortened(name)}={shortened(value)}: {wrong}")
+        error = UNKNOWN_SETTING
+    if error:
+        raise BadConfig(f"{abbreviated(name)}={abbreviated(value)}: {error}")
     return value
 
 
@@ -232,31 +205,19 @@ def _addresses(text: str, setting_name: str) -> dict[str, tuple[str, int]]:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, separator, address = entry.partition("://")
         if not separator or not name:
-            raise BadConfig(f"{setting_name}: {entry!r} is not NAME://HOST:PORT")
+            raise BadConfig(f"{setting_name} must be NAME://HOST:PORT, got {entry!r}")
         if name.upper() in addresses:
-            raise BadConfig(f"{setting_name}: {name} is there twice")
+            raise BadConfig(f"{setting_name} contains {name} twice; every listener needs a name of its own")
         addresses[name.upper()] = host_and_port(address, setting_name)
     if not addresses:
-        raise BadConfig(f"{setting_name} is empty")
+        raise BadConfig(f"{setting_name} must not be empty; the default is PLAINTEXT://127.0.0.1:9092")
     return addresses
-
-
-def host_and_port(address: str, setting_name: str) -> tuple[str, int]:
-    """Of HOST:PORT or [HOST]:PORT."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65535:
-        raise BadConfig(f"{setting_name}: {shortened(address)!r} is not HOST:PORT")
-    try:
-        host.encode("idna")
-    except UnicodeError as error:
-        raise BadConfig(f"{setting_name}: {shortened(host)!r} is not the name of a host: {error}") from error
-    return host.strip("[]"), int(port)
 
 
 def _check_protocols(text: str, bound: Mapping[str, object]) -> None:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = entry.partition(":")
         if protocol.upper() != "PLAINTEXT":
-            raise BadConfig(f"listener.security.protocol.map: {entry}: only PLAINTEXT is served yet")
+            raise BadConfig(f"listener.security.protocol.map: only PLAINTEXT is supported, got {entry!r}")
         if name.upper() not in bound:
-            continue  # Kafka, too, lets the map name listeners that are not used
+            continue  # as in Kafka, the map may contain listeners that are not used

@@ -1,8 +1,7 @@
-"""Shell: the open files of this process, shared out between connections and logs.
+"""Shell: the open files of this process, divided between connections and logs.
 
-The soft limit is raised to the hard one. Half of it, or what the logs need if that is more, is kept for files: clients
-that only connect must not be able to stop a log from rolling, syncing or being compacted. A quarter is always left
-for connections.
+The soft limit is raised to the hard limit. Half of it is reserved for files, or more if the logs need more, so clients
+that only connect cannot stop a log from rolling, syncing or being compacted. A quarter is always left for connections.
 """
 
 from __future__ import annotations
@@ -12,31 +11,33 @@ import resource
 
 log = logging.getLogger(__name__)
 
-RESERVED = 64  # listeners, checkpoints, threads, the event loop
-FILES_A_PARTITION = 2  # its active segment, and one that is read or not durable yet
+RESERVED_FILES = 64  # listeners, checkpoints, threads, the event loop
+FILES_PER_PARTITION = 2  # the active segment, and one that is being read or is not durable yet
 
 
-def raise_limit() -> int:
-    """Take as many open files as the system allows; how many that is."""
+def raise_open_files_limit() -> int:
+    """Raise this process's limit to the most that the system allows, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError) as fault:  # some systems name a hard limit that they do not grant
-            log.warning("the limit of open files stays", extra={"soft": soft, "hard": hard, "reason": str(fault)})
+        except (ValueError, OSError) as fault:  # some systems report a hard limit that they do not grant
+            log.warning(
+                "the limit of open files could not be raised", extra={"soft": soft, "hard": hard, "reason": str(fault)}
+            )
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return soft
 
 
 def connections_allowed(wanted: int, open_files: int, partitions: int) -> int:
-    """How many connections leave enough descriptors for the logs: `max.connections`, or fewer, with a warning."""
+    """`max.connections`, or fewer if more would not leave enough descriptors for the logs; then with a warning."""
     if open_files == resource.RLIM_INFINITY:
         return wanted
-    for_files = max(open_files // 2, RESERVED + FILES_A_PARTITION * partitions)
+    for_files = max(open_files // 2, RESERVED_FILES + FILES_PER_PARTITION * partitions)
     allowed = min(wanted, max(open_files - for_files, open_files // 4, 1))
     if allowed < wanted:
         log.warning(
-            "max.connections is cut to what the limit of open files leaves",
+            "max.connections is reduced because of the limit of open files",
             extra={"max.connections": wanted, "allowed": allowed, "open_files": open_files, "partitions": partitions},
         )
     return allowed

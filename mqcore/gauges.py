@@ -1,4 +1,4 @@
-"""Shell: what is measured when the page of metrics is asked for, instead of counted as it happens."""
+"""Shell: the metrics that are computed when the metrics page is requested, instead of being counted as they happen."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 
 
-def declare(metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordinator, disk: Disk) -> None:
+def declare_gauges(metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordinator, disk: Disk) -> None:
     def offline() -> int:
-        return len(partitions.offline) + sum(partition.offline is not None for partition in partitions)
+        return len(partitions.open_failures) + sum(partition.is_offline for partition in partitions)
 
-    observe = metrics.observe
-    observe("mqcore_partitions", "partitions hosted", (), lambda: [((), len(partitions))])
-    observe("mqcore_partitions_offline", "partitions that are offline", (), lambda: [((), offline())])
-    observe("mqcore_disk_free_bytes", "free bytes of the data folder", (), lambda: [((), disk.free_bytes())])
-    observe("mqcore_log_bytes", "bytes of logs", ("topic",), lambda: _by_topic(partitions, _size))
+    add = metrics.add_computed
+    add("mqcore_partitions", "partitions of this broker", (), lambda: [((), len(partitions))])
+    add("mqcore_partitions_offline", "partitions that are offline", (), lambda: [((), offline())])
+    add("mqcore_disk_free_bytes", "free bytes of the data folder", (), lambda: [((), disk.free_bytes())])
+    add("mqcore_log_bytes", "bytes of log segments", ("topic",), lambda: _by_topic(partitions, _size))
     produced = "mqcore_produced_bytes_total", "mqcore_produced_records_total"
-    observe(produced[0], "bytes of batches appended", ("topic",), lambda: _by_topic(partitions, _bytes), "counter")
-    observe(produced[1], "records appended", ("topic",), lambda: _by_topic(partitions, _records), "counter")
-    observe("mqcore_group_memory_bytes", "memory of all groups", (), lambda: [((), groups.memory.used)])
-    about_refused = "joins and commits refused because the memory of groups is used up"
-    observe("mqcore_group_refused_total", about_refused, (), lambda: [((), groups.memory.refused)], "counter")
-    about_lag = "records a group has not committed yet"
-    observe("mqcore_group_lag", about_lag, ("group", "topic"), lambda: _lag(partitions, groups))
+    add(produced[0], "bytes of appended batches", ("topic",), lambda: _by_topic(partitions, _bytes), "counter")
+    add(produced[1], "appended records", ("topic",), lambda: _by_topic(partitions, _records), "counter")
+    add("mqcore_group_memory_bytes", "memory used by all groups", (), lambda: [((), groups.memory.used)])
+    refusals_help = "joins and commits refused because the memory for groups is used up"
+    add("mqcore_group_refused_total", refusals_help, (), lambda: [((), groups.memory.refused)], "counter")
+    lag_help = "records that a group has not committed yet"
+    add("mqcore_group_lag", lag_help, ("group", "topic"), lambda: _lag(partitions, groups))
 
 
 def _by_topic(partitions: HostedPartitions, measure: Callable[[Partition], int]) -> list[Sample]:
@@ -38,20 +38,20 @@ def _by_topic(partitions: HostedPartitions, measure: Callable[[Partition], int])
 
 
 def _size(partition: Partition) -> int:
-    return partition.log.size_bytes
+    return partition.size_bytes
 
 
 def _bytes(partition: Partition) -> int:
-    return partition.produced_bytes
+    return partition.appender.produced_bytes
 
 
 def _records(partition: Partition) -> int:
-    return partition.produced_records
+    return partition.appender.produced_records
 
 
 def _lag(partitions: HostedPartitions, groups: GroupCoordinator) -> list[Sample]:
     lags: dict[tuple[str, ...], float] = {}
-    for group, name, offset in groups.committed():
+    for group, name, offset in groups.committed_offsets():
         partition = partitions.get(*name)
         if partition is not None:
             lag = max(0, partition.high_watermark - max(offset, partition.log_start_offset))

@@ -1,4 +1,4 @@
-"""Codec-free vocabulary: the names of things, as types. One word per thing (docs/glossary.md)."""
+"""Codec of identifiers, and their types: offsets, epochs, brokers, topics and partitions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ ProducerId = NewType("ProducerId", int)
 Millis = NewType("Millis", int)
 
 NO_LEADER_EPOCH = LeaderEpoch(-1)
-NO_PRODUCER = ProducerId(-1)
 NO_TOPIC_ID = UUID(int=0)
+
+METADATA_TOPIC = "__cluster_metadata"
+"""The log that the cluster image is built from. It is not a topic of the image."""
+
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+"""Topics that belong to brokers. Clients can neither create, delete nor produce to them."""
 
 
 class TopicPartition(NamedTuple):
-    """One partition by the name of its topic; also the name of its folder on disk."""
+    """A partition by the name of its topic. Its text is also the name of its folder on disk."""
 
     topic: str
     partition: int
@@ -28,10 +34,10 @@ class TopicPartition(NamedTuple):
 
 
 def kafka_uuid(identity: UUID) -> str:
-    """A UUID as Kafka writes it: 22 characters."""
+    """A UUID in Kafka's notation of 22 characters."""
     return base64.urlsafe_b64encode(identity.bytes).rstrip(b"=").decode()
 
 
 def parse_kafka_uuid(text: str) -> UUID:
-    """ValueError if the text is none."""
+    """Raises ValueError if the text is not a UUID in Kafka's notation."""
     return UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

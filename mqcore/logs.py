@@ -1,4 +1,4 @@
-"""Shell: one line a log event: time, level, event, then its fields as key=value."""
+"""Shell: one line per log event: time, level, event, then its fields as key=value."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import logging
 import sys
 
-_PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_STANDARD_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-class OneLine(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = {name: value for name, value in record.__dict__.items() if name not in _PLAIN}
+        fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD_ATTRIBUTES}
         stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S")
         line = f"{stamp}.{int(record.msecs):03d} {record.levelname:<7} {record.getMessage()}"
         for name, value in fields.items():
@@ -22,7 +22,7 @@ class OneLine(logging.Formatter):
         return line
 
 
-def to_stderr(level: str) -> None:
+def log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(OneLineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

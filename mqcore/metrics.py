@@ -1,6 +1,7 @@
-"""Shell: what the broker counts, declared once with meaning and unit, printed in Prometheus' text format.
+"""Shell: the broker's metrics, in Prometheus' text format.
 
-A hot path takes its cell once (`counter.cell("Produce")`) and adds to it: no look-up, no lock (one event loop).
+A hot path looks up its cell once (`counter.cell("Produce")`) and adds to its value. That needs neither another look-up
+nor a lock, because everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class HistogramCell:
 
 
 class Family:
-    """Cells of one name, by label values."""
+    """All cells of one metric, by their label values."""
 
     def __init__(self, name: str, meaning: str, kind: str, labels: tuple[str, ...]) -> None:
         self.name, self.meaning, self.kind, self.labels = name, meaning, kind, labels
@@ -69,35 +70,38 @@ class Histogram(Family):
             yield f"{self.name}_count{_labels(self.labels, values)} {running}"
 
 
-class Observed(Family):
-    """A family whose values are read when the page is asked for."""
+class ComputedFamily(Family):
+    """A metric whose values are computed when the page is requested."""
 
     def __init__(
-        self, name: str, meaning: str, kind: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
+        self, name: str, meaning: str, kind: str, labels: tuple[str, ...], compute: Callable[[], Iterable[Sample]]
     ) -> None:
         super().__init__(name, meaning, kind, labels)
-        self._read = read
+        self._compute = compute
 
     def lines(self) -> Iterator[str]:
-        for values, value in self._read():
+        for values, value in self._compute():
             yield f"{self.name}{_labels(self.labels, values)} {_number(value)}"
 
 
 class Metrics:
-    """The broker's families; rooms declare further ones through `observe`."""
+    """The metrics of the broker; `add_computed` adds further ones."""
 
     def __init__(self) -> None:
         self._families: list[Family] = []
-        self.requests = self._counter("mqcore_requests_total", "requests answered", ("api",))
-        self.bad_requests = self._counter("mqcore_bad_requests_total", "connections closed, by reason", ("reason",))
+        self.requests = self._counter("mqcore_requests_total", "answered requests", ("api",))
+        self.bad_requests = self._counter("mqcore_bad_requests_total", "closed connections, by reason", ("reason",))
         self.request_seconds = Histogram(
-            "mqcore_request_seconds", "time from whole request to answer, waits included", ("api",), LATENCY_BOUNDS_S
+            "mqcore_request_seconds",
+            "time from the complete request to the response, including waits",
+            ("api",),
+            LATENCY_BOUNDS_S,
         )
         self._families.append(self.request_seconds)
         self.bytes_in = self._counter("mqcore_received_bytes_total", "bytes received from clients", ())
         self.bytes_out = self._counter("mqcore_sent_bytes_total", "bytes sent to clients", ())
-        self.refused = self._counter("mqcore_refusals_total", "produce refusals, by error", ("error",))
-        self.syncs = self._counter("mqcore_log_syncs_total", "flushes of logs to stable storage", ())
+        self.refused = self._counter("mqcore_refusals_total", "rejected produce requests, by error", ("error",))
+        self.syncs = self._counter("mqcore_log_syncs_total", "syncs of logs to stable storage", ())
         self.connections = self._counter("mqcore_connections", "open connections", (), kind="gauge")
 
     def _counter(self, name: str, meaning: str, labels: tuple[str, ...], kind: str = "counter") -> Family:
@@ -105,16 +109,16 @@ class Metrics:
         self._families.append(family)
         return family
 
-    def observe(
+    def add_computed(
         self,
         name: str,
         meaning: str,
         labels: tuple[str, ...],
-        read: Callable[[], Iterable[Sample]],
+        compute: Callable[[], Iterable[Sample]],
         kind: str = "gauge",
     ) -> None:
-        """Declare what is read when it is asked for."""
-        self._families.append(Observed(name, meaning, kind, labels, read))
+        """Add a metric that is computed when the page is requested."""
+        self._families.append(ComputedFamily(name, meaning, kind, labels, compute))
 
     def page(self) -> str:
         lines: list[str] = []
@@ -125,7 +129,7 @@ class Metrics:
 
 
 def _number(value: float) -> str:
-    """All digits of a large counter: `g` would round it to six."""
+    """All digits of a large counter, because `g` would round it to six."""
     return repr(int(value)) if value == int(value) else repr(value)
 
 

@@ -1,6 +1,6 @@
-"""Room 3 · apis — one module per request, named after it, declaring its versions.
+"""Room 3 · apis: one module per request, named after it. Each declares the versions it serves.
 
-In:    a decoded request with its `Call`.
-Out:   one response.
-From:  server (room 1).    Next: partitions, controller, groups.
+In:      a decoded request and its `Call`.
+Out:     one response.
+Used by: server (room 1).    Uses: partitions, controller, groups.
 """

@@ -1,19 +1,20 @@
-"""The contract between the server and an API module.
+"""Port: the contract between the server and an API module.
 
-An API module declares `API = Api(key, "Name", first, last)` and `handle(request, call)`. `request` is the decoded
-message (Kafka's field names in snake case); the response is a plain dict of the same kind of names, nested
-dicts and lists included: fields that the version does not have are left out, missing ones take their defaults,
-misspelt ones are an error. A handler that cannot answer yet returns `LATER` and calls `call.answer(...)` once, later.
+An API module declares `API = Api(key, "Name", first, last)` and `handle(request, call)`.
+
+* `request` is the decoded message, a type from `mqcore.wire.requests` with Kafka's field names in snake case.
+* The response is a dict with the same kind of names, nested dicts and lists included. Fields that the version lacks are
+  left out, missing fields take their defaults, and a misspelt field is an error.
+* A handler that cannot answer yet returns `LATER` and calls `call.answer(...)` once, later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from mqcore.apis.services import Services
+from mqcore.apis.services import Services
 
 Response = Mapping[str, Any]
 
@@ -33,11 +34,11 @@ class Api:
     name: str
     first_version: int
     last_version: int
-    first_served: int | None = None  # lower versions are advertised, but refused (Produce 0–2)
+    first_served: int | None = None  # lower versions are advertised but refused (Produce 0–2)
 
 
 class Call(Protocol):
-    """One request under way."""
+    """One request in progress."""
 
     @property
     def version(self) -> int: ...
@@ -50,19 +51,19 @@ class Call(Protocol):
 
     @property
     def listener(self) -> str:
-        """The name of the listener the request came in by."""
+        """The name of the listener that accepted the connection."""
         ...
 
     @property
     def services(self) -> Services: ...
 
     def answer(self, response: Any) -> None:
-        """Give the response of a handler that returned `LATER`. Harmless if the client is gone."""
+        """Send the response of a handler that returned `LATER`. Ignored if the client has disconnected."""
         ...
 
     def hang_up(self) -> None:
-        """Close the connection once earlier answers have left."""
+        """Close the connection after the earlier answers are sent."""
         ...
 
     when_gone: Callable[[], None] | None
-    """Set it to be told if the client goes before its answer."""
+    """Called if the client disconnects before it has its answer. `answer` resets it."""

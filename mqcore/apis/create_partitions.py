@@ -1,34 +1,37 @@
-"""CreatePartitions: more partitions for topics that exist."""
+"""CreatePartitions: add partitions to existing topics.
+
+Versions: all have the same fields. Left out: quotas for creating partitions (KIP-599, version 3).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mqcore.apis.asking import Entry, ask, error_of, message_of
 from mqcore.apis.call import Api, Call, Later, Response
-from mqcore.controller.commands import CreatePartitions, MorePartitions
+from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
+from mqcore.controller.commands import CreatePartitions, PartitionIncrease
 from mqcore.identity import BrokerId
+from mqcore.wire.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
 API = Api(37, "CreatePartitions", 0, 3)
 
 
-def handle(request: Any, call: Call) -> Later:
-    topics = tuple(map(_more, request.topics))
+def handle(request: CreatePartitionsRequest, call: Call) -> Later:
+    topics = tuple(map(_more_partitions, request.topics))
 
-    def respond(entries: Sequence[Entry]) -> Response:
+    def respond(outcomes: Sequence[EntryOutcome]) -> Response:
         return {
             "results": [
-                {"name": more.topic, "error_code": error_of(entry), "error_message": message_of(entry)}
-                for more, entry in zip(topics, entries, strict=True)
+                {"name": more.topic, "error_code": error_of(outcome), "error_message": message_of(outcome)}
+                for more, outcome in zip(topics, outcomes, strict=True)
             ]
         }
 
-    return ask(call, CreatePartitions(topics, request.validate_only), len(topics), respond)
+    return submit(call, CreatePartitions(topics, request.validate_only), len(topics), respond)
 
 
-def _more(topic: Any) -> MorePartitions:
+def _more_partitions(topic: CreatePartitionsTopic) -> PartitionIncrease:
     assignments = None
     if topic.assignments is not None:
-        assignments = tuple(tuple(map(BrokerId, entry.broker_ids)) for entry in topic.assignments)
-    return MorePartitions(topic.name, topic.count, assignments)
+        assignments = tuple(tuple(map(BrokerId, assignment.broker_ids)) for assignment in topic.assignments)
+    return PartitionIncrease(topic.name, topic.count, assignments)

@@ -1,59 +1,66 @@
-"""CreateTopics: new topics with their partitions and settings, or a check whether they could be."""
+"""CreateTopics: create topics with partitions and settings, or only check that they could be created.
+
+Versions: 2 is the first served. 4 makes the counts optional (KIP-464), 5 returns the settings (KIP-525), 7 the topic
+id. Left out: quotas for creating topics (KIP-599, version 6).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-from uuid import uuid4
+from uuid import UUID
 
-from mqcore.apis.asking import Entry, ask, error_of, message_of
 from mqcore.apis.call import Api, Call, Later, Response
+from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
 from mqcore.apis.services import Services
-from mqcore.controller.commands import CreateTopics, NewTopic, TopicMade
-from mqcore.controller.settings import layers
+from mqcore.controller.commands import CreatedTopic, CreateTopics, NewTopic
+from mqcore.controller.setting_layers import layers
 from mqcore.identity import BrokerId
-from mqcore.log.config import TOPIC_SETTINGS
+from mqcore.log.topic_config import TOPIC_SETTINGS
+from mqcore.wire.requests.create_topics import CreatableTopic, CreateTopicsRequest
 
 API = Api(19, "CreateTopics", 2, 7)
 
-
-def handle(request: Any, call: Call) -> Later:
-    topics = tuple(map(_new_topic, request.topics))
-
-    def respond(entries: Sequence[Entry]) -> Response:
-        return {"topics": [_result(call, *pair) for pair in zip(topics, entries, strict=True)]}
-
-    return ask(call, CreateTopics(topics, request.validate_only), len(topics), respond)
+RETURNS_CONFIGS = 5
 
 
-def _new_topic(topic: Any) -> NewTopic:
+def handle(request: CreateTopicsRequest, call: Call) -> Later:
+    new_uuid = call.services.chance.new_uuid
+    topics = tuple(_new_topic(topic, new_uuid()) for topic in request.topics)
+
+    def respond(outcomes: Sequence[EntryOutcome]) -> Response:
+        return {"topics": [_result(call, *pair) for pair in zip(topics, outcomes, strict=True)]}
+
+    return submit(call, CreateTopics(topics, request.validate_only), len(topics), respond)
+
+
+def _new_topic(topic: CreatableTopic, topic_id: UUID) -> NewTopic:
     return NewTopic(
         topic.name,
-        uuid4(),
+        topic_id,
         topic.num_partitions,
         topic.replication_factor,
-        tuple((entry.partition_index, tuple(map(BrokerId, entry.broker_ids))) for entry in topic.assignments),
+        tuple((each.partition_index, tuple(map(BrokerId, each.broker_ids))) for each in topic.assignments),
         {config.name: config.value for config in topic.configs},
     )
 
 
-def _result(call: Call, topic: NewTopic, entry: Entry) -> Response:
-    result = {"name": topic.name, "error_code": error_of(entry), "error_message": message_of(entry)}
-    if not isinstance(entry, TopicMade):
-        return result | {"configs": []}  # Java iterates over it, errors included
+def _result(call: Call, topic: NewTopic, outcome: EntryOutcome) -> Response:
+    result = {"name": topic.name, "error_code": error_of(outcome), "error_message": message_of(outcome)}
+    if not isinstance(outcome, CreatedTopic):
+        return result | {"configs": []}  # not null, because Java's client iterates over it even after an error
     return result | {
-        "topic_id": entry.topic_id,
-        "num_partitions": entry.partitions,
-        "replication_factor": entry.replication_factor,
-        "configs": _configs(call.services, topic) if call.version >= 5 else [],
+        "topic_id": outcome.topic_id,
+        "num_partitions": outcome.partitions,
+        "replication_factor": outcome.replication_factor,
+        "configs": _configs(call.services, topic) if call.version >= RETURNS_CONFIGS else [],
     }
 
 
 def _configs(services: Services, topic: NewTopic) -> list[Response]:
-    """All settings of the topic, also of one that was only checked."""
+    """All settings of the topic, which may exist only in this request if it was validated and not created."""
     own = {name: value for name, value in topic.configs.items() if value is not None}
-    first = [
+    effective = [
         (name, layers(setting, own, services.image, services.config.node_id, services.topic_defaults)[0])
         for name, setting in TOPIC_SETTINGS.items()
     ]
-    return [{"name": name, "value": layer.value, "config_source": layer.source} for name, layer in first]
+    return [{"name": name, "value": layer.value, "config_source": layer.source} for name, layer in effective]

@@ -1,17 +1,19 @@
-"""DeleteGroups: forget groups that nobody is in, with all their offsets."""
+"""DeleteGroups: delete groups without members, with all their offsets.
+
+Versions: all have the same fields.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from mqcore.apis.call import LATER, Api, Call, Later, Response
+from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.groups.commands import DeleteGroup
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.delete_groups import DeleteGroupsRequest
 
 API = Api(42, "DeleteGroups", 0, 2)
 
 
-def handle(request: Any, call: Call) -> Response | Later:
+def handle(request: DeleteGroupsRequest, call: Call) -> Later:
     group_ids = list(dict.fromkeys(request.groups_names))
 
     def answered(errors: list[ErrorCode]) -> None:

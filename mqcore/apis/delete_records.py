@@ -1,56 +1,57 @@
-"""DeleteRecords: the log start moves up. Answered once the new starts are on disk: deleted records do not come back."""
+"""DeleteRecords: advance the log start. Answered once the new starts are on disk, so deleted records never return.
+
+Versions: all have the same fields.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition
-from mqcore.controller.image import INTERNAL_TOPICS
-from mqcore.identity import Offset
+from mqcore.identity import INTERNAL_TOPICS, Offset
 from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest
 
 API = Api(21, "DeleteRecords", 0, 2)
 
-Outcome = Offset | ErrorCode
+NewStart = Offset | ErrorCode
 
 
-def handle(request: Any, call: Call) -> Response:
-    outcomes = [
-        (topic.name, [(each.partition_index, _delete(call, topic.name, each)) for each in topic.partitions])
+def handle(request: DeleteRecordsRequest, call: Call) -> Response:
+    starts = [
+        (topic.name, [(each.partition_index, _advance_start(call, topic.name, each)) for each in topic.partitions])
         for topic in request.topics
     ]
-    moved = any(not isinstance(outcome, ErrorCode) for _, partitions in outcomes for _, outcome in partitions)
-    fault = _keep(call) if moved else ErrorCode.NONE
+    has_advanced = any(not isinstance(start, ErrorCode) for _, partitions in starts for _, start in partitions)
+    storage_error = _write_checkpoints(call) if has_advanced else ErrorCode.NONE
     return {
         "topics": [
-            {"name": name, "partitions": [_result(index, outcome, fault) for index, outcome in partitions]}
-            for name, partitions in outcomes
+            {"name": name, "partitions": [_result(index, start, storage_error) for index, start in partitions]}
+            for name, partitions in starts
         ]
     }
 
 
-def _delete(call: Call, topic: str, wanted: Any) -> Outcome:
+def _advance_start(call: Call, topic: str, wanted: DeleteRecordsPartition) -> NewStart:
     partition = find_partition(call.services, topic, None, wanted.partition_index)
     if isinstance(partition, ErrorCode):
         return partition
     if topic in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not partition.log.config.delete:
-        return ErrorCode.POLICY_VIOLATION  # compacted topics keep the last record of each key
+    if not partition.allows_record_deletion:
+        return ErrorCode.POLICY_VIOLATION
     start = partition.delete_records(wanted.offset)
     return start.error if isinstance(start, Refusal) else start
 
 
-def _keep(call: Call) -> ErrorCode:
+def _write_checkpoints(call: Call) -> ErrorCode:
     try:
-        call.services.partitions.checkpoint()
+        call.services.durability.write_checkpoints()
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 
 
-def _result(index: int, outcome: Outcome, fault: ErrorCode) -> Response:
-    error = outcome if isinstance(outcome, ErrorCode) else fault
-    low_watermark = outcome if error is ErrorCode.NONE else -1
+def _result(index: int, start: NewStart, storage_error: ErrorCode) -> Response:
+    error = start if isinstance(start, ErrorCode) else storage_error
+    low_watermark = start if error is ErrorCode.NONE else -1
     return {"partition_index": index, "low_watermark": low_watermark, "error_code": error}

@@ -1,35 +1,41 @@
-"""DeleteTopics: by name, and since version 6 also by id."""
+"""DeleteTopics: delete topics by name or by id.
+
+Versions: 5 adds error messages; 6 moves the names into a list of topics that may have an id instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
-from mqcore.apis.asking import Entry, ask, error_of, message_of
 from mqcore.apis.call import Api, Call, Later, Response
-from mqcore.controller.commands import DeleteTopics, TopicGone
+from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
+from mqcore.controller.commands import DeletedTopic, DeleteTopics
+from mqcore.wire.requests.delete_topics import DeleteTopicsRequest
 
 API = Api(20, "DeleteTopics", 1, 6)
 
+TOPIC_IDS = 6
 
-def handle(request: Any, call: Call) -> Later:
-    if call.version >= 6:
+
+def handle(request: DeleteTopicsRequest, call: Call) -> Later:
+    topics: tuple[tuple[str | None, UUID | None], ...]
+    if call.version >= TOPIC_IDS:
         topics = tuple((topic.name, topic.topic_id) for topic in request.topics)
     else:
         topics = tuple((name, None) for name in request.topic_names)
 
-    def respond(entries: Sequence[Entry]) -> Response:
-        return {"responses": [_result(*pair) for pair in zip(topics, entries, strict=True)]}
+    def respond(outcomes: Sequence[EntryOutcome]) -> Response:
+        return {"responses": [_result(*pair) for pair in zip(topics, outcomes, strict=True)]}
 
-    return ask(call, DeleteTopics(topics), len(topics), respond)
+    return submit(call, DeleteTopics(topics), len(topics), respond)
 
 
-def _result(asked: tuple[str | None, UUID | None], entry: Entry) -> Response:
-    name, topic_id = (entry.name, entry.topic_id) if isinstance(entry, TopicGone) else asked
+def _result(requested: tuple[str | None, UUID | None], outcome: EntryOutcome) -> Response:
+    name, topic_id = (outcome.name, outcome.topic_id) if isinstance(outcome, DeletedTopic) else requested
     return {
         "name": name,
         "topic_id": topic_id,
-        "error_code": error_of(entry),
-        "error_message": message_of(entry),
+        "error_code": error_of(outcome),
+        "error_message": message_of(outcome),
     }

@@ -1,11 +1,13 @@
-"""DescribeAcls: there is no access control yet, and Kafka has a word for that."""
+"""DescribeAcls: refused with Kafka's error for a broker without access control.
+
+Versions: 1 adds the pattern type, 3 users as resources.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.describe_acls import DescribeAclsRequest
 
 API = Api(29, "DescribeAcls", 1, 3)
 
@@ -15,5 +17,5 @@ NO_ACCESS_CONTROL = {
 }
 
 
-def handle(request: Any, call: Call) -> Response:
+def handle(request: DescribeAclsRequest, call: Call) -> Response:
     return NO_ACCESS_CONTROL | {"resources": []}

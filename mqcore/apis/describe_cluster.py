@@ -1,12 +1,14 @@
-"""DescribeCluster: the brokers, at the addresses that clients of this listener are told. KIP-700, KIP-919."""
+"""DescribeCluster: the brokers, at the addresses advertised for the client's listener. KIP-700.
+
+Versions: 1 adds the endpoint type (KIP-919), 2 the flag for fenced brokers (KIP-1073), of which this broker knows none.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
-from mqcore.apis.operations import EVERYTHING_WITH_THE_CLUSTER, NOT_ASKED
+from mqcore.apis.operations import ALL_CLUSTER_OPERATIONS, NOT_REQUESTED
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.describe_cluster import DescribeClusterRequest
 
 API = Api(60, "DescribeCluster", 0, 2)
 
@@ -14,12 +16,13 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(request: Any, call: Call) -> Response:
+def handle(request: DescribeClusterRequest, call: Call) -> Response:
     services = call.services
     if request.endpoint_type == CONTROLLERS:
-        return _refused(request, call, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener")
+        return _refusal(request, call, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener")
     if request.endpoint_type != BROKERS:
-        return _refused(request, call, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "endpoints are of type 1 or 2")
+        message = f"endpoint type {request.endpoint_type} is unknown, use 1 (brokers) or 2 (controllers)"
+        return _refusal(request, call, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, message)
     brokers = []
     for broker in services.image.brokers.values():
         endpoint = services.endpoint(broker.broker, call.listener)
@@ -31,12 +34,12 @@ def handle(request: Any, call: Call) -> Response:
         "controller_id": services.config.node_id,
         "brokers": brokers,
         "cluster_authorized_operations": (
-            EVERYTHING_WITH_THE_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+            ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     }
 
 
-def _refused(request: Any, call: Call, error: ErrorCode, message: str) -> Response:
+def _refusal(request: DescribeClusterRequest, call: Call, error: ErrorCode, message: str) -> Response:
     return {
         "error_code": error,
         "error_message": message,

@@ -1,17 +1,20 @@
-"""DescribeConfigs: every setting of a topic or broker, its value, and where the value comes from."""
+"""DescribeConfigs: the settings of a topic or broker, their values, and where each value comes from.
+
+Versions: 1 adds the source and the synonyms of a value, 3 the type and the documentation.
+Left out: client metrics and groups have no settings, and log levels cannot be changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from mqcore.apis.asking import error_of, message_of
 from mqcore.apis.call import Api, Call, Response
+from mqcore.apis.controller_requests import error_of, message_of
 from mqcore.apis.services import Services
+from mqcore.apis.unique import unique_by
 from mqcore.config import settings
 from mqcore.controller.facts import ResourceType
-from mqcore.controller.kept_settings import BROKER_KEPT
-from mqcore.controller.settings import (
+from mqcore.controller.setting_layers import (
     BROKER_SYNONYMS,
     DEFAULT_RESOURCE,
     DYNAMIC_BROKER,
@@ -19,25 +22,27 @@ from mqcore.controller.settings import (
     Layer,
     Setting,
     file_layers,
-    kept_layers,
     layers,
+    layers_without_effect,
 )
-from mqcore.controller.topics import wrong_name
-from mqcore.log.config import TOPIC_SETTINGS, SettingType
+from mqcore.controller.settings_without_effect import SETTINGS_WITHOUT_EFFECT
+from mqcore.controller.topics import topic_name_error
+from mqcore.log.setting_types import SettingType
+from mqcore.log.topic_config import TOPIC_SETTINGS
 from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 API = Api(32, "DescribeConfigs", 1, 4)
 
 _BROKER_TYPES = {"bool": SettingType.BOOLEAN, "int": SettingType.LONG, "str": SettingType.STRING}
 
 
-def handle(request: Any, call: Call) -> Response:
-    # Each resource once, however often it was asked for: a small request must not make a huge answer.
-    resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    return {"results": [_result(call.services, request, resource) for resource in resources.values()]}
+def handle(request: DescribeConfigsRequest, call: Call) -> Response:
+    resources = unique_by(request.resources, lambda resource: (resource.resource_type, resource.resource_name))
+    return {"results": [_result(call.services, request, resource) for resource in resources]}
 
 
-def _result(services: Services, request: Any, resource: Any) -> Response:
+def _result(services: Services, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> Response:
     found = _describe(services, resource.resource_type, resource.resource_name)
     result = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     if isinstance(found, Refusal):
@@ -47,7 +52,7 @@ def _result(services: Services, request: Any, resource: Any) -> Response:
     return result | {"error_code": ErrorCode.NONE, "error_message": None, "configs": configs}
 
 
-def _config(request: Any, setting: Setting, found: Sequence[Layer]) -> Response:
+def _config(request: DescribeConfigsRequest, setting: Setting, found: Sequence[Layer]) -> Response:
     synonyms = [{"name": layer.name, "value": layer.value, "source": layer.source} for layer in found]
     return {
         "name": setting.name,
@@ -70,7 +75,7 @@ def _describe(services: Services, resource_type: int, name: str) -> Found | Refu
         case ResourceType.BROKER:
             return _cluster_default(services) if name == DEFAULT_RESOURCE else _broker(services, name)
         case ResourceType.BROKER_LOGGER:
-            return _wrong_broker(services, name) or []  # log levels are not settings here
+            return _refuse_other_broker(services, name) or []
         case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
             return []
         case _:
@@ -80,7 +85,7 @@ def _describe(services: Services, resource_type: int, name: str) -> Found | Refu
 def _topic(services: Services, name: str) -> Found | Refusal:
     topic = services.image.topics.get(name)
     if topic is None:
-        wrong = wrong_name(name)
+        wrong = topic_name_error(name)
         if wrong:
             return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
@@ -91,28 +96,29 @@ def _topic(services: Services, name: str) -> Found | Refusal:
 
 
 def _broker(services: Services, name: str) -> Found | Refusal:
-    """What the file says, read once at the start; and the defaults of topics, which can be changed."""
-    wrong = _wrong_broker(services, name)
-    if wrong is not None:
-        return wrong
+    """The settings of the configuration file, which is read once at startup, and the topic defaults, which can be
+    changed while the broker runs."""
+    refusal = _refuse_other_broker(services, name)
+    if refusal is not None:
+        return refusal
     found: Found = []
     own = settings()
     for kafka_name, spec in own.items():
-        if kafka_name not in BROKER_KEPT:
+        if kafka_name not in SETTINGS_WITHOUT_EFFECT:
             setting = Setting(kafka_name, _BROKER_TYPES[str(spec.type)], True, spec.metadata["doc"])
             found.append((setting, file_layers(services.config, kafka_name, spec)))
-    for kept in BROKER_KEPT.values():
+    for kept in SETTINGS_WITHOUT_EFFECT.values():
         field = own.get(kept.name)
         file = [] if field is None else file_layers(services.config, kept.name, field)
         setting = Setting(kept.name, kept.type, False, kept.documentation)
-        found.append((setting, kept_layers(kept, file, services.image, services.config.node_id)))
+        found.append((setting, layers_without_effect(kept, file, services.image, services.config.node_id)))
     for synonym, row in BROKER_SYNONYMS.items():
         found.append((Setting(synonym, row.type, False, row.documentation), _layers(services, row.name, {})))
     return found
 
 
 def _cluster_default(services: Services) -> Found:
-    """Only what has been set for all brokers together."""
+    """Only what was set for all brokers together."""
     return [
         (
             Setting(name, DYNAMIC_BROKER[name].type, False, DYNAMIC_BROKER[name].documentation),
@@ -122,13 +128,13 @@ def _cluster_default(services: Services) -> Found:
     ]
 
 
-def _layers(services: Services, topic_setting: str, configs: Any) -> list[Layer]:
+def _layers(services: Services, topic_setting: str, configs: Mapping[str, str]) -> list[Layer]:
     node = services.config.node_id
     return layers(TOPIC_SETTINGS[topic_setting], configs, services.image, node, services.topic_defaults)
 
 
-def _wrong_broker(services: Services, name: str) -> Refusal | None:
-    """A broker knows its own settings only."""
+def _refuse_other_broker(services: Services, name: str) -> Refusal | None:
+    """A broker knows only its own settings."""
     if name == str(services.config.node_id):
         return None
-    return Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {services.config.node_id}: ask it for no other")
+    return Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {services.config.node_id}, not broker {name}")

@@ -1,26 +1,29 @@
-"""DescribeLogDirs: the one data folder, and what each partition takes there."""
+"""DescribeLogDirs: the data folder of the broker and the size of each partition in it.
+
+Versions: 3 adds an error code for the whole response, 4 the free bytes of the volume.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.services import Services
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.describe_log_dirs import DescribeLogDirsRequest
 
 API = Api(35, "DescribeLogDirs", 1, 4)
 
 
-def handle(request: Any, call: Call) -> Response:
+def handle(request: DescribeLogDirsRequest, call: Call) -> Response:
     services = call.services
     sizes: dict[str, list[Response]] = {}
-    for partition in _wanted(request, services):
+    for partition in _requested_partitions(request, services):
         size = {
             "partition_index": partition.index,
-            "partition_size": partition.log.size_bytes,
-            "offset_lag": max(0, partition.high_watermark - partition.log.end_offset),
+            "partition_size": partition.size_bytes,
+            "offset_lag": max(0, partition.high_watermark - partition.log_end_offset),
         }
         sizes.setdefault(partition.topic, []).append(size)
     return {
@@ -41,8 +44,9 @@ def log_dir(services: Services) -> str:
     return str(Path(services.config.log_dirs).absolute())
 
 
-def _wanted(request: Any, services: Services) -> list[Partition]:
-    """Those asked for that are here, each once; without a list all but the metadata log."""
+def _requested_partitions(request: DescribeLogDirsRequest, services: Services) -> list[Partition]:
+    """The requested partitions that this broker has, without duplicates; or, if the list is null, all of them except
+    the metadata log."""
     if request.topics is None:
         return [partition for partition in services.partitions if partition.topic in services.image.topics]
     found = (services.partitions.get(topic.topic, index) for topic in request.topics for index in topic.partitions)

@@ -1,29 +1,31 @@
-"""DescribeProducers: the idempotent producers that a partition remembers. KIP-664."""
+"""DescribeProducers: the idempotent producers whose state a partition keeps. KIP-664. One version.
+
+Left out: the start offset of an open transaction, because there are no transactions.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.describe_producers import DescribeProducersRequest
 
 API = Api(61, "DescribeProducers", 0, 0)
 
 
-def handle(request: Any, call: Call) -> Response:
-    wanted: dict[str, set[int]] = {}  # each once, however often it was asked for
+def handle(request: DescribeProducersRequest, call: Call) -> Response:
+    indexes_by_topic: dict[str, set[int]] = {}  # without duplicates, which could make a huge response
     for topic in request.topics:
-        wanted.setdefault(topic.name, set()).update(topic.partition_indexes)
+        indexes_by_topic.setdefault(topic.name, set()).update(topic.partition_indexes)
     return {
         "topics": [
-            {"name": name, "partitions": [_describe(call, name, index) for index in sorted(indexes)]}
-            for name, indexes in wanted.items()
+            {"name": name, "partitions": [_partition(call, name, index) for index in sorted(indexes)]}
+            for name, indexes in indexes_by_topic.items()
         ]
     }
 
 
-def _describe(call: Call, topic: str, index: int) -> Response:
+def _partition(call: Call, topic: str, index: int) -> Response:
     partition = find_partition(call.services, topic, None, index)
     if isinstance(partition, ErrorCode):
         return {"partition_index": index, "error_code": partition, "active_producers": []}
@@ -35,6 +37,6 @@ def _describe(call: Call, topic: str, index: int) -> Response:
             "last_timestamp": producer.last.timestamp,
             "coordinator_epoch": -1,
         }
-        for producer_id, producer in partition.producers.remembered()
+        for producer_id, producer in partition.producers.by_id()
     ]
     return {"partition_index": index, "error_code": ErrorCode.NONE, "active_producers": producers}

@@ -1,17 +1,19 @@
-"""DescribeQuorum: who votes on the metadata log. One voter, this broker, which leads. KIP-595, KIP-836, KIP-853."""
+"""DescribeQuorum: the voters of the metadata log. This broker is the only voter and the leader. KIP-595.
+
+Versions: 1 adds the times of fetches (KIP-836), 2 the directory ids and the addresses of the voters (KIP-853).
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
-from mqcore.controller.image import METADATA_TOPIC
+from mqcore.identity import METADATA_TOPIC
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.describe_quorum import DescribeQuorumRequest
 
 API = Api(55, "DescribeQuorum", 0, 2)
 
 
-def handle(request: Any, call: Call) -> Response:
+def handle(request: DescribeQuorumRequest, call: Call) -> Response:
     node = call.services.config.node_id
     endpoints = [
         {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
@@ -33,14 +35,17 @@ def handle(request: Any, call: Call) -> Response:
 
 def _partition(call: Call, topic: str, index: int) -> Response:
     if (topic, index) != (METADATA_TOPIC, 0):
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return {"partition_index": index, "error_code": unknown, "error_message": "only metadata have a quorum"}
+        return {
+            "partition_index": index,
+            "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "error_message": f"only partition 0 of {METADATA_TOPIC} has a quorum",
+        }
     services = call.services
     partition = services.observer.partition
     voter = {
         "replica_id": services.config.node_id,
         "replica_directory_id": services.directory_id,
-        "log_end_offset": partition.log.end_offset,
+        "log_end_offset": partition.log_end_offset,
     }
     return {
         "partition_index": index,

@@ -1,17 +1,20 @@
-"""ElectLeaders: with one copy of everything, whoever can lead does so already."""
+"""ElectLeaders: no partition needs an election, because its only replica leads already.
+
+Versions: 1 adds unclean elections (KIP-460) and an error code for the whole response.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
+from mqcore.apis.lookup import find_partition_image
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.elect_leaders import ElectLeadersRequest
 
 API = Api(43, "ElectLeaders", 0, 2)
 
 
-def handle(request: Any, call: Call) -> Response:
-    # Asked for all partitions, Kafka answers for those only that needed an election: none.
+def handle(request: ElectLeadersRequest, call: Call) -> Response:
+    # If the list is null (all partitions), Kafka returns only those that needed an election, so the result is empty.
     return {
         "error_code": ErrorCode.NONE,
         "replica_election_results": [
@@ -24,10 +27,9 @@ def handle(request: Any, call: Call) -> Response:
     }
 
 
-def _result(call: Call, name: str, index: int) -> Response:
-    topic = call.services.image.topics.get(name)
-    if topic is None or not 0 <= index < len(topic.partitions):
+def _result(call: Call, topic: str, index: int) -> Response:
+    if find_partition_image(call.services, topic, index) is None:
         error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist"
     else:
-        error, message = ErrorCode.ELECTION_NOT_NEEDED, "its leader is the one it should be"
+        error, message = ErrorCode.ELECTION_NOT_NEEDED, "the preferred replica already leads"
     return {"partition_id": index, "error_code": error, "error_message": message}

@@ -1,6 +1,9 @@
-"""Fetch: slices of logs, at once or as soon as there is enough to send.
+"""Fetch: slices of logs, sent at once or as soon as there is enough to send.
 
-Fetch sessions are declined (session id 0), which every client accepts: each request names all its partitions.
+Versions: 4 is the first with batches in the current format. 7 adds fetch sessions, 9 the leader epoch, 12 the check for
+a diverging log (KIP-595), 13 topic ids; 15 moves the replica id to a tag.
+Left out: fetch sessions (the session id is always 0, so each request names all its partitions; every client accepts
+that), followers' fetches, and fetching from the nearest replica (KIP-392).
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.apis.lookup import find_partition
-from mqcore.partitions.partition import Fetched, Partition
+from mqcore.host import Timer
+from mqcore.partitions.partition import Partition
+from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadRequest, ReadResult
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.fast_primitives import Piece, size_of
 from mqcore.wire.fetch import (
     READ_COMMITTED,
     FetchedPartition,
@@ -21,192 +27,203 @@ from mqcore.wire.fetch import (
     decode_fetch,
     encode_fetch_response,
 )
-from mqcore.wire.hot import Piece, size_of
 
 API = Api(1, "Fetch", 4, 18)
 
 decode = decode_fetch
 
-MANY = 64  # partitions of one fetch; more are read after a pause, not after every append
-PAUSE_MS = 0.02  # for each of them, a few times what reading it takes
+PROMPT_PARTITIONS_MAX = 64
+"""A waiting fetch of at most this many partitions is retried right after an append, a larger one after a pause."""
+
+PAUSE_PER_PARTITION_MS = 0.02
+"""Reading a partition takes a few microseconds, so the pause keeps large fetches from using most of the CPU."""
 
 WAITING_PARTITIONS_MAX = 100_000
-"""Of all fetches that wait, some 400 bytes each. A fetch of more than `MANY` partitions does not wait above it."""
+"""Partitions of all waiting fetches, about 400 bytes each. Above it, a fetch of more than `PROMPT_PARTITIONS_MAX`
+partitions is answered at once."""
 
-Topics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
-Answer = tuple[ErrorCode, Topics]
+FetchedTopics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
+FetchAnswer = tuple[ErrorCode, FetchedTopics]
 
 
-def encode(version: int, answer: Answer) -> list[Piece]:
+def encode(version: int, answer: FetchAnswer) -> list[Piece]:
     error, topics = answer
     return encode_fetch_response(version, topics, error_code=error)
 
 
-def handle(request: FetchRequest, call: Call) -> Answer | Later:
-    if request.session_epoch > 0:  # 0 asks for a session and −1 for none: both name all they want, whatever the id
+def handle(request: FetchRequest, call: Call) -> FetchAnswer | Later:
+    if request.session_epoch > 0:  # 0 opens a session and −1 needs none; both name every partition they want
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
     count = sum(len(topic.partitions) for topic in request.topics)
-    if count > MANY:
-        request = request._replace(topics=_once(request.topics))
-    reading = _Reading(request, call)
-    if reading.collect() or request.max_wait_ms <= 0 or not reading.may_wait():
-        return ErrorCode.NONE, reading.topics
-    reading.park()
+    if count > PROMPT_PARTITIONS_MAX:
+        request = request._replace(topics=_without_duplicates(request.topics))
+    fetch = WaitingFetch(request, call)
+    if fetch.read_all() or request.max_wait_ms <= 0 or not fetch.may_wait():
+        return ErrorCode.NONE, fetch.topics
+    fetch.wait()
     return LATER
 
 
-class _Reading:
-    """One fetch: what it would get now, and the wait if that is too little."""
+class WaitingFetch:
+    """One fetch request: what it can read now, and the wait for more.
+
+    While it waits it is registered with the watchers of its partitions. `unregister` ends the wait exactly once: when
+    the fetch is answered, or when the client disconnects.
+    """
 
     def __init__(self, request: FetchRequest, call: Call) -> None:
         self._request = request
         self._call = call
-        self._most = min(request.max_bytes, call.services.config.fetch_max_bytes)
-        self._enough = min(request.min_bytes, self._most)
-        self._waiting = False
-        self.topics: Topics = []
-        self.partitions: list[tuple[Partition, FetchPartition]] = []
-        self._sizes: dict[Partition, int] = {}  # what there is to read in each
-        self._moved: dict[Partition, FetchPartition] = {}  # partitions that have more since the last look
+        self._bytes_max = min(request.max_bytes, call.services.config.fetch_max_bytes)
+        self._bytes_min = min(request.min_bytes, self._bytes_max)
+        self._committed_only = request.isolation_level == READ_COMMITTED
+        self.topics: FetchedTopics = []
+        self.partitions: list[tuple[Partition, FetchPartition]] = []  # that were read without an error
+        self._readable_bytes: dict[Partition, int] = {}
+        self._appended: dict[Partition, FetchPartition] = {}  # partitions that have changed since the last retry
+        self._is_waiting = False
+        self._retry_scheduled = False
+        self._has_duplicates = False
+        self._timer: Timer | None = None
 
-    def collect(self) -> bool:
-        """Read; True if the answer should not wait (enough, or something is wrong)."""
-        request, services = self._request, self._call.services
-        left = most = self._most
-        committed_only = request.isolation_level == READ_COMMITTED
-        self.topics, self.partitions, self._sizes = [], [], {}
-        at_once = False
-        for name, topic_id, wanted in request.topics:
+    def read_all(self) -> bool:
+        """Read every partition. True if the answer should go out now: enough bytes, or a partition has an error."""
+        left = self._bytes_max
+        self.topics, self.partitions, self._readable_bytes = [], [], {}
+        answer_now = False
+        for name, topic_id, wanted in self._request.topics:
             results = []
             for want in wanted:
-                found = find_partition(services, name, topic_id, want.partition)
-                result = self._read(found, want, left, left == most, committed_only)
-                if result.error_code or result.diverging_epoch is not None:
-                    at_once = True
-                else:
-                    assert isinstance(found, Partition)
-                    self.partitions.append((found, want))
-                    size = size_of((result.records,))
-                    left -= size
-                    if size:
-                        self._sizes[found] = size
-                    if size and want.fetch_offset < found.log.segments.active.base_offset:
-                        at_once = True  # it read to the end of a sealed segment: no wait makes that more
+                found = find_partition(self._call.services, name, topic_id, want.partition)
+                result, is_final = self._read(found, want, left, at_least_one=left == self._bytes_max)
                 results.append(result)
+                answer_now = answer_now or is_final
+                if not isinstance(found, Partition) or _has_error(result):
+                    continue
+                self.partitions.append((found, want))
+                size = size_of((result.records,))
+                left -= size
+                if size:
+                    self._readable_bytes[found] = size
             self.topics.append((name, topic_id, results))
-        return at_once or most - left >= self._enough
+        return answer_now or self._bytes_max - left >= self._bytes_min
 
     def _read(
-        self, found: Partition | ErrorCode, want: FetchPartition, left: int, first: bool, committed_only: bool
-    ) -> FetchedPartition:
+        self, found: Partition | ErrorCode, want: FetchPartition, left: int, *, at_least_one: bool
+    ) -> tuple[FetchedPartition, bool]:
+        """The partition's part of the answer, and whether it is final: an error, or data that no wait can add to."""
         index = want.partition
         if isinstance(found, ErrorCode):
-            return FetchedPartition(index, found)
-        if self._request.replica_id >= 0:
-            return FetchedPartition(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # there are no followers here
-        if want.current_leader_epoch >= 0:
-            refusal = found.check_epoch(want.current_leader_epoch)
-            if refusal is not None:
-                leader = (self._call.services.config.node_id, found.leader_epoch)
-                return FetchedPartition(index, refusal.error, current_leader=leader)
-        if want.last_fetched_epoch >= 0:
-            epoch, end = found.log.epochs.end_offset_for(want.last_fetched_epoch)
-            if epoch < want.last_fetched_epoch or end < want.fetch_offset:
-                return FetchedPartition(index, diverging_epoch=(epoch, end))
-        fetched = found.fetch(
-            want.fetch_offset, min(want.max_bytes, left), at_least_one=first, committed_only=committed_only
+            return FetchedPartition(index, found), True
+        if self._request.replica_id >= 0:  # a client must not pass for a follower (CVE-2018-1288)
+            return FetchedPartition(index, ErrorCode.NOT_LEADER_OR_FOLLOWER), True
+        outcome = found.read(
+            ReadRequest(
+                want.fetch_offset,
+                min(want.max_bytes, left),
+                at_least_one,
+                self._committed_only,
+                want.current_leader_epoch,
+                want.last_fetched_epoch,
+            )
         )
-        if not isinstance(fetched, Fetched):
-            return FetchedPartition(index, fetched.error)
-        return FetchedPartition(
-            index,
-            0,
-            fetched.high_watermark,
-            fetched.last_stable_offset,
-            fetched.log_start_offset,
-            fetched.records or b"",
-            [] if committed_only else None,
-        )
+        match outcome:
+            case ReadResult(high_watermark, last_stable_offset, log_start_offset, records, ends_in_sealed_segment):
+                aborted: list[tuple[int, int]] | None = [] if self._committed_only else None
+                offsets = high_watermark, last_stable_offset, log_start_offset
+                return FetchedPartition(index, 0, *offsets, records or b"", aborted), ends_in_sealed_segment
+            case LeaderEpochMismatch(error, leader_epoch):
+                leader = (self._call.services.config.node_id, leader_epoch)
+                return FetchedPartition(index, error, current_leader=leader), True
+            case Divergence():
+                return FetchedPartition(index, diverging_epoch=outcome), True
+            case _:
+                return FetchedPartition(index, outcome.error), True
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
     def may_wait(self) -> bool:
         count = len(self.partitions)
-        if count > MANY and self._call.services.waiting_partitions + count > WAITING_PARTITIONS_MAX:
-            return False
+        if count > PROMPT_PARTITIONS_MAX:
+            return self._call.services.waiting_partitions + count <= WAITING_PARTITIONS_MAX
         return count > 0
 
-    def park(self) -> None:
-        self._waiting = True
+    def wait(self) -> None:
         services = self._call.services
         services.waiting_partitions += len(self.partitions)
-        self._timer = services.clock.call_later(self._request.max_wait_ms, self._answer)
-        self._again = False
-        self._call.when_gone = self._leave
-        self._names_one_twice = len({partition for partition, _ in self.partitions}) < len(self.partitions)
+        self._is_waiting = True
+        self._timer = services.clock.call_later(self._request.max_wait_ms, self.on_timeout)
+        self._call.when_gone = self.unregister
+        self._has_duplicates = len({partition for partition, _ in self.partitions}) < len(self.partitions)
         self.topics = []
         for partition, want in self.partitions:
-            partition.watchers.add(self, partial(self._told, partition, want))
+            partition.watchers.add(self, partial(self.on_append, partition, want))
 
-    def _told(self, partition: Partition, want: FetchPartition) -> None:
-        """Something moved. Many partitions may move in one turn of the loop: look once, after it."""
-        self._moved[partition] = want
-        if self._again:
+    def on_append(self, partition: Partition, want: FetchPartition) -> None:
+        """Schedule one retry, because many partitions may change in the same turn of the loop."""
+        self._appended[partition] = want
+        if self._retry_scheduled:
             return
-        self._again = True
-        if len(self.partitions) <= MANY:
-            self._call.services.clock.call_soon(self._look)
+        self._retry_scheduled = True
+        clock = self._call.services.clock
+        if len(self.partitions) <= PROMPT_PARTITIONS_MAX:
+            clock.call_soon(self.retry)
         else:
-            self._call.services.clock.call_later(len(self.partitions) * PAUSE_MS, self._look)
+            clock.call_later(len(self.partitions) * PAUSE_PER_PARTITION_MS, self.retry)
 
-    def _look(self) -> None:
-        self._again = False
-        if not self._waiting:
+    def retry(self) -> None:
+        self._retry_scheduled = False
+        if not self._is_waiting:
             return
-        stopping = self._call.services.stopping
-        if stopping or self._may_be_enough():
-            watched = self.partitions
-            if self.collect() or stopping:
-                self.partitions = watched  # those that it has to leave
-                self._finish()
-            else:
-                self.partitions, self.topics = watched, []
+        is_stopping = self._call.services.is_stopping
+        if not is_stopping and not self._may_have_enough():
+            return
+        watched = self.partitions
+        answer_now = self.read_all() or is_stopping
+        self.partitions = watched  # `read_all` drops partitions with an error, but they are still registered
+        if answer_now:
+            self._finish()
+        else:
+            self.topics = []
 
-    def _may_be_enough(self) -> bool:
-        """Reads only the partitions that moved, because a fetch that waits for much may name many."""
-        moved, self._moved = self._moved, {}
-        if self._names_one_twice:
-            return True
-        committed_only = self._request.isolation_level == READ_COMMITTED
-        for partition, want in moved.items():
-            result = self._read(partition, want, self._most, True, committed_only)
-            size = size_of((result.records,))
-            if result.error_code or result.diverging_epoch is not None:
-                return True
-            if size and want.fetch_offset < partition.log.segments.active.base_offset:
-                return True
-            self._sizes[partition] = size
-        return sum(self._sizes.values()) >= self._enough
-
-    def _answer(self) -> None:
-        if self._waiting:
+    def on_timeout(self) -> None:
+        if self._is_waiting:
             watched = self.partitions
-            self.collect()
+            self.read_all()
             self.partitions = watched
             self._finish()
 
-    def _finish(self) -> None:
-        self._leave()
-        self._call.answer((ErrorCode.NONE, self.topics))
-
-    def _leave(self) -> None:
-        self._waiting = False
-        self._timer.cancel()
+    def unregister(self) -> None:
+        self._is_waiting = False
+        if self._timer is not None:
+            self._timer.cancel()
         self._call.services.waiting_partitions -= len(self.partitions)
         for partition, _ in self.partitions:
             partition.watchers.remove(self)
 
+    def _may_have_enough(self) -> bool:
+        """Read only the partitions that have changed, because a fetch that waits for much data may name many."""
+        appended, self._appended = self._appended, {}
+        if self._has_duplicates:
+            return True
+        for partition, want in appended.items():
+            result, is_final = self._read(partition, want, self._bytes_max, at_least_one=True)
+            if is_final:
+                return True
+            self._readable_bytes[partition] = size_of((result.records,))
+        return sum(self._readable_bytes.values()) >= self._bytes_min
 
-def _once(topics: list[FetchTopic]) -> list[FetchTopic]:
-    """A stranger may name one partition a thousand times; it is read once, as by Kafka."""
+    def _finish(self) -> None:
+        self.unregister()
+        self._call.answer((ErrorCode.NONE, self.topics))
+
+
+def _has_error(result: FetchedPartition) -> bool:
+    return bool(result.error_code) or result.diverging_epoch is not None
+
+
+def _without_duplicates(topics: list[FetchTopic]) -> list[FetchTopic]:
+    """A request may name one partition a thousand times; like Kafka, read it once."""
     seen: set[tuple[str | UUID | None, int]] = set()
     kept: list[FetchTopic] = []
     for topic in topics:

@@ -1,13 +1,17 @@
-"""FindCoordinator: which broker a group has to talk to. The first who asks brings `__consumer_offsets` into being."""
+"""FindCoordinator: the broker that coordinates a group. The first request creates `__consumer_offsets`.
+
+Versions: 1 adds the key type, 4 several keys in one request (KIP-699), 6 share groups (KIP-932).
+Left out: coordinators of transactions and of share groups.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.services import Services
-from mqcore.groups.records import OFFSETS_TOPIC, partition_of
+from mqcore.groups.records import partition_of
+from mqcore.identity import OFFSETS_TOPIC
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.find_coordinator import FindCoordinatorRequest
 
 API = Api(10, "FindCoordinator", 0, 6)
 
@@ -15,27 +19,33 @@ BATCHED = 4
 
 GROUP, TRANSACTION = 0, 1
 
+_MESSAGES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This type of coordinator is not supported.",
+}
 
-def handle(request: Any, call: Call) -> Response | Later:
-    if request.key_type == TRANSACTION:  # so that InitProducerId, not an endless search, tells what is not served
+
+def handle(request: FindCoordinatorRequest, call: Call) -> Response | Later:
+    if request.key_type == TRANSACTION:
+        # Name a broker, so that InitProducerId refuses the producer at once. Otherwise clients would retry without end.
         return _response(request, call, ErrorCode.NONE)
     if request.key_type != GROUP:
         return _response(request, call, ErrorCode.INVALID_REQUEST)
-    call.services.ensure_offsets_topic(lambda error: call.answer(_response(request, call, error)))
+    call.services.internal_topics.ensure(OFFSETS_TOPIC, lambda error: call.answer(_response(request, call, error)))
     return LATER
 
 
-def _response(request: Any, call: Call, error: ErrorCode) -> Response:
-    transaction = request.key_type == TRANSACTION
+def _response(request: FindCoordinatorRequest, call: Call, error: ErrorCode) -> Response:
+    is_transaction = request.key_type == TRANSACTION
     if call.version < BATCHED:
-        return _coordinator(request.key, call, error, transaction)
+        return _coordinator(request.key, call, error, is_transaction)
     keys = request.coordinator_keys
-    return {"coordinators": [{"key": key, **_coordinator(key, call, error, transaction)} for key in keys]}
+    return {"coordinators": [{"key": key, **_coordinator(key, call, error, is_transaction)} for key in keys]}
 
 
-def _coordinator(key: str, call: Call, error: ErrorCode, transaction: bool) -> Response:
+def _coordinator(key: str, call: Call, error: ErrorCode, is_transaction: bool) -> Response:
     services = call.services
-    leader = min(services.image.brokers, default=None) if transaction else _leader(services, key)
+    leader = min(services.image.brokers, default=None) if is_transaction else _leader(services, key)
     if error is ErrorCode.NONE and leader is not None:
         endpoint = services.endpoint(leader, call.listener)
         if endpoint is not None:
@@ -49,9 +59,3 @@ def _leader(services: Services, group_id: str) -> int | None:
     if topic is None or not topic.partitions:
         return None
     return topic.partitions[partition_of(group_id, len(topic.partitions))].leader
-
-
-_MESSAGES = {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.INVALID_REQUEST: "This type of coordinator does not exist here.",
-}

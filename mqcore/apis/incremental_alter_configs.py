@@ -1,20 +1,22 @@
-"""IncrementalAlterConfigs: single settings set, deleted, or (lists) lengthened and shortened. KIP-339."""
+"""IncrementalAlterConfigs: set or delete single settings, or append to and subtract from lists. KIP-339.
+
+Versions: all have the same fields.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from mqcore.apis.alter_configs import alter
+from mqcore.apis.alter_configs import submit_edits
 from mqcore.apis.call import Api, Call, Later
 from mqcore.controller.commands import ConfigEdit, ResourceEdits
+from mqcore.wire.requests.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 
 API = Api(44, "IncrementalAlterConfigs", 0, 1)
 
 
-def handle(request: Any, call: Call) -> Later:
-    return alter(call, request.validate_only, tuple(map(_edits, request.resources)))
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Later:
+    return submit_edits(call, request.validate_only, tuple(map(_edits, request.resources)))
 
 
-def _edits(resource: Any) -> ResourceEdits:
+def _edits(resource: AlterConfigsResource) -> ResourceEdits:
     edits = tuple(ConfigEdit(config.name, config.config_operation, config.value) for config in resource.configs)
     return ResourceEdits(resource.resource_type, resource.resource_name, edits)

@@ -1,40 +1,44 @@
-"""JoinGroup: a consumer wants to be in a group; the answer waits until all others are there, too."""
+"""JoinGroup: a consumer joins a group. The answer waits until the other members have joined too.
+
+Versions: 4 makes a client without a member id fetch one and join again with it (KIP-394), 5 adds group.instance.id,
+7 allows a null protocol in the response, 9 lets the leader skip an assignment that would not be used (KIP-814).
+"""
 
 from __future__ import annotations
 
-from typing import Any
-from uuid import uuid4
-
 from mqcore.apis.call import LATER, Api, Call, Later, Response
-from mqcore.groups.commands import Abandon, Join, JoinAnswer
+from mqcore.groups.commands import AbandonJoin, Join, JoinAnswer
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.join_group import JoinGroupRequest
 
 API = Api(11, "JoinGroup", 0, 9)
 
-IDS_FIRST = 4  # from here on a client without member id is given one and has to come back with it (KIP-394)
+REQUIRES_MEMBER_ID = 4
 NULLABLE_PROTOCOL = 7
 SKIP_ASSIGNMENT = 9
 
-_LONGEST_PREFIX = 200  # characters of client or instance id in a member id
-_LONGEST_CLIENT_ID = 255  # characters that a member keeps of it: a label for tools, and part of every group record
+_MEMBER_ID_PREFIX_CHARACTERS_MAX = 200
+_CLIENT_ID_CHARACTERS_MAX = 255
+"""A member keeps this much of its client id. The rest is dropped, because the client id is only a label for tools but
+is part of every record of the group."""
 
 
-def handle(request: Any, call: Call) -> Response | Later:
+def handle(request: JoinGroupRequest, call: Call) -> Response | Later:
     if not request.group_id:
         return _response(JoinAnswer(ErrorCode.INVALID_GROUP_ID, request.member_id), call.version)
     prefix = call.client_id if request.group_instance_id is None else request.group_instance_id
     timeout_ms = request.rebalance_timeout_ms
     command = Join(
         member_id=request.member_id,
-        fresh_member_id=f"{prefix[:_LONGEST_PREFIX]}-{uuid4()}",
+        fresh_member_id=f"{prefix[:_MEMBER_ID_PREFIX_CHARACTERS_MAX]}-{call.services.chance.new_uuid()}",
         instance_id=request.group_instance_id,
-        client_id=call.client_id[:_LONGEST_CLIENT_ID],
+        client_id=call.client_id[:_CLIENT_ID_CHARACTERS_MAX],
         client_host=f"/{call.client_host}",  # as Kafka's tools show it
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=timeout_ms if timeout_ms >= 0 else request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
-        id_required=call.version >= IDS_FIRST,
+        requires_issued_id=call.version >= REQUIRES_MEMBER_ID,
         can_skip_assignment=call.version >= SKIP_ASSIGNMENT,
     )
 
@@ -43,7 +47,7 @@ def handle(request: Any, call: Call) -> Response | Later:
             answer = JoinAnswer(answer, command.member_id)
         call.answer(_response(answer, call.version))
 
-    abandon = Abandon(command.member_id or command.fresh_member_id)
+    abandon = AbandonJoin(command.member_id or command.fresh_member_id)
     groups, group_id = call.services.groups, request.group_id
     call.when_gone = lambda: groups.submit(group_id, abandon, lambda error: None)
     groups.submit(group_id, command, answered)

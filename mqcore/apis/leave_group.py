@@ -1,19 +1,22 @@
-"""LeaveGroup: members go, of their own will or by an administrator's; the others need not wait for a session to end."""
+"""LeaveGroup: remove members at once, so that the others do not wait until their sessions expire.
+
+Versions: 3 removes several members in one request, each with its own error (KIP-345); 5 adds the reason (KIP-800),
+which is ignored.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.groups.commands import Leave, LeaveAnswer
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.leave_group import LeaveGroupRequest
 
 API = Api(13, "LeaveGroup", 0, 5)
 
-BATCHED = 3  # from here on many members in one request, with an error each (KIP-345)
+BATCHED = 3
 
 
-def handle(request: Any, call: Call) -> Response | Later:
+def handle(request: LeaveGroupRequest, call: Call) -> Response | Later:
     if not request.group_id:
         return {"error_code": ErrorCode.INVALID_GROUP_ID}
     leaving: tuple[tuple[str, str | None], ...] = ((request.member_id, None),)

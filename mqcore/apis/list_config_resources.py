@@ -1,23 +1,29 @@
-"""ListConfigResources: what has settings. Version 0 knows client metrics only, and there are none. KIP-1142."""
+"""ListConfigResources: the names of everything that has settings. KIP-1142.
+
+Versions: 0 lists only client metrics, which this broker does not have; 1 adds a filter by type.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.controller.facts import ResourceType
 from mqcore.controller.image import ClusterImage
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.list_config_resources import ListConfigResourcesRequest
 
 API = Api(74, "ListConfigResources", 0, 1)
 
-_KNOWN = frozenset(map(int, ResourceType))
+_KNOWN_TYPES = frozenset(map(int, ResourceType))
 
 
-def handle(request: Any, call: Call) -> Response:
-    wanted = {int(ResourceType.CLIENT_METRICS)} if call.version == 0 else set(request.resource_types) or _KNOWN
-    if not wanted <= _KNOWN:
+def handle(request: ListConfigResourcesRequest, call: Call) -> Response:
+    if call.version == 0:
+        wanted: set[int] | frozenset[int] = {int(ResourceType.CLIENT_METRICS)}
+    else:
+        wanted = set(request.resource_types) or _KNOWN_TYPES
+    if not wanted <= _KNOWN_TYPES:
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
     image = call.services.image
     return {
@@ -37,4 +43,4 @@ def _names(image: ClusterImage, kind: ResourceType) -> Iterable[str]:
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             return map(str, image.brokers)
         case _:
-            return image.configured(kind)
+            return image.configured_resources(kind)

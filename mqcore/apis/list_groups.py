@@ -1,18 +1,20 @@
-"""ListGroups: the groups that this broker coordinates."""
+"""ListGroups: the groups that this broker coordinates, filtered by state and type.
+
+Versions: 4 adds the state and a filter for it (KIP-518), 5 the type and a filter for it (KIP-848).
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.list_groups import ListGroupsRequest
 
 API = Api(16, "ListGroups", 0, 5)
 
-CLASSIC = "classic"  # the only type there is
+CLASSIC = "classic"  # the only type of group that the broker supports
 
 
-def handle(request: Any, call: Call) -> Response:
+def handle(request: ListGroupsRequest, call: Call) -> Response:
     groups = call.services.groups.list_groups()
     if isinstance(groups, ErrorCode):
         return {"error_code": groups, "groups": []}

@@ -1,17 +1,18 @@
-"""Shell: from the names in a request to a partition, or the error the protocol has for its absence."""
+"""Shell: find the topic or partition that a request names, or the protocol's error for its absence."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from mqcore.apis.services import Services
-from mqcore.controller.image import METADATA_TOPIC, TopicImage
+from mqcore.controller.image import PartitionImage, TopicImage
+from mqcore.identity import METADATA_TOPIC, TopicPartition
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
 
 def find_topic(services: Services, name: str | None, topic_id: UUID | None) -> TopicImage | ErrorCode:
-    """By id where the version has ids, else by name."""
+    """By name, or by id if `name` is None."""
     if name is not None:
         return services.image.topics.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic_id is None:
@@ -19,8 +20,14 @@ def find_topic(services: Services, name: str | None, topic_id: UUID | None) -> T
     return services.image.topics_by_id.get(topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
+def find_partition_image(services: Services, topic: str, index: int) -> PartitionImage | None:
+    """What the cluster metadata says about a partition, whichever broker leads it."""
+    found = services.image.topics.get(topic)
+    return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+
+
 def find_partition(services: Services, name: str | None, topic_id: UUID | None, index: int) -> Partition | ErrorCode:
-    """The partition this broker leads, or why there is none. The metadata log is nobody's to read or write."""
+    """A partition that this broker leads. Clients may neither read nor write the metadata log."""
     if name is not None:
         found = services.partitions.get(name, index)
     else:
@@ -35,3 +42,24 @@ def find_partition(services: Services, name: str | None, topic_id: UUID | None, 
     if services.config.node_id in topic.partitions[index].replicas:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def find_readable_partition(
+    services: Services, topic: str, index: int, current_leader_epoch: int
+) -> Partition | ErrorCode:
+    """A partition that this broker leads in the epoch that the client expects, and whose log is online."""
+    partition = find_partition(services, topic, None, index)
+    if isinstance(partition, ErrorCode):
+        return partition
+    if partition.is_offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    refusal = partition.check_leader_epoch(current_leader_epoch)
+    return partition if refusal is None else refusal.error
+
+
+def has_offline_replica(services: Services, topic: str, index: int) -> bool:
+    """True if this broker has a replica of the partition that it cannot serve."""
+    partition = services.partitions.get(topic, index)
+    if partition is not None:
+        return partition.is_offline
+    return TopicPartition(topic, index) in services.partitions.open_failures

@@ -1,17 +1,27 @@
-"""OffsetFetch: how far groups have read; from version 8 several groups at once, from 10 topics by id."""
+"""OffsetFetch: how far groups have read.
+
+Versions: 2 adds an error code for the group and a null list for all topics, 7 the wait for stable offsets, which needs
+transactions; 8 asks for several groups at once, 9 adds the member (KIP-848), 10 has topic ids instead of names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_topic
+from mqcore.apis.unique import unique_by
 from mqcore.groups.commands import FetchAnswer, FetchOffsets
 from mqcore.groups.facts import CommittedOffset
 from mqcore.identity import Offset
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 
 API = Api(9, "OffsetFetch", 1, 10)
 
@@ -19,86 +29,90 @@ GROUP_ERROR = 2
 BATCHED = 8
 TOPIC_IDS = 10
 
+GroupRequest = OffsetFetchRequest | OffsetFetchRequestGroup
+"""Before version 8 the request itself names its one group."""
+
+TopicRequest = OffsetFetchRequestTopic | OffsetFetchRequestTopics
 Offsets = Mapping[tuple[str, int], CommittedOffset]
 
-NOTHING = CommittedOffset(Offset(-1))
+NOT_COMMITTED = CommittedOffset(Offset(-1))
 
 
-def handle(request: Any, call: Call) -> Response | Later:
-    wanted = [request] if call.version < BATCHED else _once(request.groups, _question)
-    asked = [(group.group_id, FetchOffsets(_places(call, group.topics))) for group in wanted]
+def handle(request: OffsetFetchRequest, call: Call) -> Later:
+    groups: Sequence[GroupRequest]
+    if call.version < BATCHED:
+        groups = [request]
+    else:  # all offsets of a group and some of its offsets are two different questions
+        groups = unique_by(request.groups, lambda group: (group.group_id, group.topics is None))
+    commands = [(group.group_id, FetchOffsets(_partitions(call, group.topics))) for group in groups]
 
     def answered(answers: list[FetchAnswer | ErrorCode]) -> None:
-        groups = [_group(call, group, answer) for group, answer in zip(wanted, answers, strict=True)]
+        results = [_group(call, group, answer) for group, answer in zip(groups, answers, strict=True)]
         if call.version < BATCHED:
-            call.answer(groups[0])
+            call.answer(results[0])
         else:
-            call.answer({"groups": [{"group_id": asked[place][0], **group} for place, group in enumerate(groups)]})
+            named = zip(groups, results, strict=True)
+            call.answer({"groups": [{"group_id": group.group_id, **result} for group, result in named]})
 
-    call.services.groups.submit_all(asked, answered)
+    call.services.groups.submit_all(commands, answered)
     return LATER
 
 
-def _question(group: Any) -> tuple[str, bool]:
-    """All offsets of a group and some of them are two questions."""
-    return group.group_id, group.topics is None
-
-
-def _places(call: Call, topics: Any) -> tuple[tuple[str, int], ...] | None:
+def _partitions(call: Call, topics: Sequence[TopicRequest] | None) -> tuple[tuple[str, int], ...] | None:
     if topics is None:
         return None
-    places = []
-    for wanted in topics:
-        name = _name(call, wanted)
+    partitions = []
+    for topic in topics:
+        name = _name(call, topic)
         if not isinstance(name, ErrorCode):
-            places += [(name, index) for index in wanted.partition_indexes]
-    return tuple(places)
+            partitions += [(name, index) for index in topic.partition_indexes]
+    return tuple(partitions)
 
 
-def _name(call: Call, wanted: Any) -> str | ErrorCode:
-    """A topic asked for by name need not exist: it then has no offsets, and that is no error."""
+def _name(call: Call, topic: TopicRequest) -> str | ErrorCode:
+    """A topic requested by name need not exist: then it has no offsets, which is not an error."""
     if call.version < TOPIC_IDS:
-        return str(wanted.name)
-    topic = find_topic(call.services, None, wanted.topic_id)
-    return topic if isinstance(topic, ErrorCode) else topic.name
+        return topic.name
+    found = find_topic(call.services, None, _topic_id(topic))
+    return found if isinstance(found, ErrorCode) else found.name
 
 
-def _group(call: Call, wanted: Any, answer: FetchAnswer | ErrorCode) -> Response:
+def _topic_id(topic: TopicRequest) -> UUID | None:
+    return topic.topic_id if isinstance(topic, OffsetFetchRequestTopics) else None
+
+
+def _group(call: Call, group: GroupRequest, answer: FetchAnswer | ErrorCode) -> Response:
     if not isinstance(answer, ErrorCode):
-        if wanted.topics is None:
-            return {"topics": _all(call, answer.offsets)}
-        return {"topics": [_wanted(call, topic, answer.offsets) for topic in _topics_of(call, wanted)]}
+        if group.topics is None:
+            return {"topics": _all_topics(call, answer.offsets)}
+        return {"topics": [_requested_topic(call, topic, answer.offsets) for topic in _unique_topics(call, group)]}
     if call.version >= GROUP_ERROR:
         return {"error_code": answer, "topics": []}
-    return {"topics": [_refused(call, topic, answer) for topic in _topics_of(call, wanted)]}
+    return {"topics": [_refused_topic(call, topic, answer) for topic in _unique_topics(call, group)]}
 
 
-def _topics_of(call: Call, wanted: Any) -> list[Any]:
-    return _once(wanted.topics, lambda topic: topic.topic_id if call.version >= TOPIC_IDS else topic.name)
+def _unique_topics(call: Call, group: GroupRequest) -> list[TopicRequest]:
+    topics: Sequence[TopicRequest] = group.topics or ()
+    return unique_by(topics, _topic_id if call.version >= TOPIC_IDS else lambda topic: topic.name)
 
 
-def _once(entries: Iterable[Any], name: Callable[[Any], Hashable]) -> list[Any]:
-    """Each thing is told once, however often it is asked for: an answer must not be a thousand times its request."""
-    return list({name(entry): entry for entry in entries}.values())
-
-
-def _wanted(call: Call, wanted: Any, offsets: Offsets) -> Response:
-    name = _name(call, wanted)
+def _requested_topic(call: Call, topic: TopicRequest, offsets: Offsets) -> Response:
+    name = _name(call, topic)
     if isinstance(name, ErrorCode):
-        return _refused(call, wanted, name)
+        return _refused_topic(call, topic, name)
     partitions = [
-        _partition(index, offsets.get((name, index), NOTHING)) for index in dict.fromkeys(wanted.partition_indexes)
+        _partition(index, offsets.get((name, index), NOT_COMMITTED)) for index in dict.fromkeys(topic.partition_indexes)
     ]
-    return _topic(call, name, wanted.topic_id if call.version >= TOPIC_IDS else None, partitions)
+    return _topic(call, name, _topic_id(topic), partitions)
 
 
-def _refused(call: Call, wanted: Any, error: ErrorCode) -> Response:
-    partitions = [_partition(index, NOTHING, error) for index in dict.fromkeys(wanted.partition_indexes)]
-    return _topic(call, wanted.name, wanted.topic_id if call.version >= TOPIC_IDS else None, partitions)
+def _refused_topic(call: Call, topic: TopicRequest, error: ErrorCode) -> Response:
+    partitions = [_partition(index, NOT_COMMITTED, error) for index in dict.fromkeys(topic.partition_indexes)]
+    return _topic(call, topic.name, _topic_id(topic), partitions)
 
 
-def _all(call: Call, offsets: Offsets) -> list[Response]:
-    """Topics that are gone have names, but no ids."""
+def _all_topics(call: Call, offsets: Offsets) -> list[Response]:
+    """Deleted topics have names but no ids, so versions with ids leave them out."""
     by_topic: dict[str, list[Response]] = {}
     for (name, index), committed in sorted(offsets.items()):
         by_topic.setdefault(name, []).append(_partition(index, committed))
@@ -111,8 +125,8 @@ def _all(call: Call, offsets: Offsets) -> list[Response]:
 
 
 def _topic(call: Call, name: str, topic_id: UUID | None, partitions: list[Response]) -> Response:
-    place = {"topic_id": topic_id} if call.version >= TOPIC_IDS else {"name": name}
-    return {**place, "partitions": partitions}
+    identity = {"topic_id": topic_id} if call.version >= TOPIC_IDS else {"name": name}
+    return {**identity, "partitions": partitions}
 
 
 def _partition(index: int, committed: CommittedOffset, error: ErrorCode = ErrorCode.NONE) -> Response:

@@ -1,34 +1,30 @@
-"""OffsetForLeaderEpoch: where an epoch ended, so that a client notices a log that was cut (KIP-320)."""
+"""OffsetForLeaderEpoch: where a leader epoch ended, so that a client notices a truncated log (KIP-320).
+
+Versions: 2, the first served, has the current leader epoch for fencing; 3 adds the replica id.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqcore.apis.call import Api, Call, Response
-from mqcore.apis.lookup import find_partition
+from mqcore.apis.lookup import find_readable_partition
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 
 API = Api(23, "OffsetForLeaderEpoch", 2, 4)
 
 
-def handle(request: Any, call: Call) -> Response:
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Response:
     return {
         "topics": [
-            {"topic": topic.topic, "partitions": [_answer(call, topic.topic, wanted) for wanted in topic.partitions]}
+            {"topic": topic.topic, "partitions": [_partition(call, topic.topic, each) for each in topic.partitions]}
             for topic in request.topics
         ]
     }
 
 
-def _answer(call: Call, topic: str, wanted: Any) -> Response:
-    answer = {"partition": wanted.partition}
-    partition = find_partition(call.services, topic, None, wanted.partition)
+def _partition(call: Call, topic: str, wanted: OffsetForLeaderPartition) -> Response:
+    partition = find_readable_partition(call.services, topic, wanted.partition, wanted.current_leader_epoch)
     if isinstance(partition, ErrorCode):
-        return answer | {"error_code": partition}
-    if partition.offline is not None:
-        return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
-    refusal = partition.check_epoch(wanted.current_leader_epoch)
-    if refusal is not None:
-        return answer | {"error_code": refusal.error}
-    epoch, end = partition.log.epochs.end_offset_for(wanted.leader_epoch)
-    return answer | {"leader_epoch": epoch, "end_offset": end}
+        return {"partition": wanted.partition, "error_code": partition}
+    epoch, end = partition.end_of_epoch(wanted.leader_epoch)
+    return {"partition": wanted.partition, "leader_epoch": epoch, "end_offset": end}

@@ -1,19 +1,25 @@
-"""Produce: append one batch to each named partition; answer when they are committed."""
+"""Produce: append one batch to each partition in the request; answer when all of them are committed.
+
+Versions: 0 to 2 are advertised, because librdkafka needs that to accept the broker, but refused: their message formats
+are older than batches. 9 is flexible, 13 has topic ids instead of names. Left out: transactional producers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.apis.lookup import find_partition
-from mqcore.controller.image import INTERNAL_TOPICS
-from mqcore.identity import Offset
+from mqcore.apis.services import Services
+from mqcore.identity import INTERNAL_TOPICS, Offset
 from mqcore.partitions.partition import Partition
+from mqcore.partitions.waiting_requests import CommitOutcome, Committed, NotLeader, StorageFault
 from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.fast_primitives import Piece
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.hot import Piece
 from mqcore.wire.produce import (
     FIRST_SERVED,
     ProducedPartition,
@@ -24,107 +30,136 @@ from mqcore.wire.produce import (
 
 API = Api(0, "Produce", 0, 13, first_served=FIRST_SERVED)
 
-IN_SYNC_REPLICAS = 1  # of every partition: a cluster of one
+IN_SYNC_REPLICAS = 1  # of every partition, because the cluster has one broker
 
 decode = decode_produce
 
-Pending = tuple[Partition, Offset, int, int]
-"""A partition, the end to be committed, and where its answer stands: topic, partition."""
-
-Answer = list[tuple[str | None, UUID | None, list[ProducedPartition]]]
+ProduceAnswer = list[tuple[str | None, UUID | None, list[ProducedPartition]]]
 
 
-def encode(version: int, answer: Answer) -> list[Piece]:
+class Position(NamedTuple):
+    """Where the result of a partition is in the answer."""
+
+    topic: int
+    partition: int
+
+
+class PendingAppend(NamedTuple):
+    partition: Partition
+    end: Offset  # to be committed
+    position: Position
+
+
+def encode(version: int, answer: ProduceAnswer) -> list[Piece]:
     return [encode_produce_response(version, answer)]
 
 
-def handle(request: ProduceRequest, call: Call) -> Answer | Later | None:
+def handle(request: ProduceRequest, call: Call) -> ProduceAnswer | Later | None:
     services = call.services
-    refusal = _refuse_all(request, call.version, services.partitions.disk_is_full)
+    refusal = _refuse_request(request, call.version, services.free_space.is_disk_full)
     now_ms = services.clock.wall_ms()
-    answer: Answer = []
-    pending: list[Pending] = []
-    refused = False
+    answer: ProduceAnswer = []
+    pending: list[PendingAppend] = []
+    has_refusals = False
     for topic_at, (name, topic_id, partitions) in enumerate(request.topics):
         results: list[ProducedPartition] = []
-        for at, (index, records) in enumerate(partitions):
-            found = find_partition(services, name, topic_id, index) if refusal is None else refusal
-            if isinstance(found, Partition) and found.topic in INTERNAL_TOPICS:
-                found = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "only the broker writes to this topic")
-            if isinstance(found, Partition) and request.acks == -1 and found.min_insync_replicas > IN_SYNC_REPLICAS:
-                found = Refusal(
-                    ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"{IN_SYNC_REPLICAS} replica is in sync, min.insync.replicas is {found.min_insync_replicas}",
-                )
+        for partition_at, (index, records) in enumerate(partitions):
+            found = refusal or _find_writable_partition(services, name, topic_id, index, request.acks)
             if isinstance(found, Partition):
                 appended = found.append(records, now_ms)
                 if not isinstance(appended, Refusal):
                     base_offset, end, append_time_ms, _ = appended
-                    results.append(ProducedPartition(index, 0, base_offset, append_time_ms, found.log.start_offset))
+                    results.append(ProducedPartition(index, 0, base_offset, append_time_ms, found.log_start_offset))
                     if found.high_watermark < end:
-                        pending.append((found, end, topic_at, at))
+                        pending.append(PendingAppend(found, end, Position(topic_at, partition_at)))
                     continue
                 found = appended
-            refused = True
-            results.append(_refused(index, found, services.metrics.refused))
+            has_refusals = True
+            results.append(_refused_partition(index, found, services))
         answer.append((name, topic_id, results))
     if request.acks == 0:
-        if refused:
-            call.hang_up()  # the only way to tell such a client that its metadata may be old
+        if has_refusals:
+            call.hang_up()  # without a response, this is the only way to make the client refresh its metadata
         return None
     if pending:
-        _Commit(call, answer, pending, request.timeout_ms)
+        PendingProduce(call, answer, request.timeout_ms).wait(pending)
         return LATER
     return answer
 
 
-def _refuse_all(request: ProduceRequest, version: int, disk_is_full: bool) -> Refusal | None:
+def _refuse_request(request: ProduceRequest, version: int, is_disk_full: bool) -> Refusal | None:
+    """Why the whole request is refused, or None."""
     if version < FIRST_SERVED:
-        return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not kept")
+        return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not supported")
     if request.acks not in (-1, 0, 1):
-        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}")
+        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, got {request.acks}")
     if request.transactional_id is not None:
-        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
-    if request.topics and not request.topics[0].partitions:
-        raise BadFrame("a topic without partitions")
-    if disk_is_full:
+        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
+    for topic in request.topics:
+        if not topic.partitions:
+            raise BadFrame("a topic without partitions")
+    if is_disk_full:
         return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
     return None
 
 
-def _refused(index: int, why: Refusal | ErrorCode, refusals: Any) -> ProducedPartition:
+def _find_writable_partition(
+    services: Services, name: str | None, topic_id: UUID | None, index: int, acks: int
+) -> Partition | Refusal | ErrorCode:
+    found = find_partition(services, name, topic_id, index)
+    if isinstance(found, ErrorCode):
+        return found
+    if found.topic in INTERNAL_TOPICS:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "only the broker writes to this topic")
+    if acks == -1 and found.min_insync_replicas > IN_SYNC_REPLICAS:
+        message = f"{IN_SYNC_REPLICAS} replica is in sync, min.insync.replicas is {found.min_insync_replicas}"
+        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+    return found
+
+
+def _refused_partition(index: int, why: Refusal | ErrorCode, services: Services) -> ProducedPartition:
     refusal = Refusal(why) if isinstance(why, ErrorCode) else why
-    refusals.cell(refusal.error.name).value += 1
+    services.metrics.refused.cell(refusal.error.name).value += 1
     return ProducedPartition(index, refusal.error, error_message=refusal.message, record_errors=refusal.record_errors)
 
 
-class _Commit:
-    """An answer that waits for the high watermarks, but no longer than the client does."""
+class PendingProduce:
+    """An answer that waits until its batches are committed, or until the client's timeout."""
 
-    def __init__(self, call: Call, answer: Answer, pending: list[Pending], timeout_ms: int) -> None:
+    def __init__(self, call: Call, answer: ProduceAnswer, timeout_ms: int) -> None:
         self._call = call
         self._answer = answer
-        self._open = {(topic_at, at) for _, _, topic_at, at in pending}
-        self._timer = call.services.clock.call_later(timeout_ms, self._timed_out)
-        for partition, end, topic_at, at in pending:
-            partition.when_committed(end, partial(self._settle, (topic_at, at)))
+        self._uncommitted: set[Position] = set()
+        self._timer = call.services.clock.call_later(timeout_ms, self._on_timeout)
 
-    def _settle(self, place: tuple[int, int], fault: Exception | None) -> None:
-        if place not in self._open:
+    def wait(self, appends: Sequence[PendingAppend]) -> None:
+        """Answer when all `appends` are committed, which may be before this returns."""
+        self._uncommitted = {append.position for append in appends}
+        for partition, end, position in appends:
+            partition.when_committed(end, partial(self._on_commit, position))
+
+    def _on_commit(self, position: Position, outcome: CommitOutcome) -> None:
+        if position not in self._uncommitted:
             return
-        self._open.discard(place)
-        if fault is not None:
-            self._fail(place, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
-        if not self._open:
+        self._uncommitted.discard(position)
+        match outcome:
+            case Committed():
+                pass
+            case NotLeader(reason):
+                self._set_error(position, ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
+            case StorageFault(reason):
+                self._set_error(position, ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        if not self._uncommitted:
             self._timer.cancel()
             self._call.answer(self._answer)
 
-    def _timed_out(self) -> None:
-        for place in self._open:
-            self._fail(place, ErrorCode.REQUEST_TIMED_OUT, "appended, but not yet committed")
-        self._open.clear()
+    def _on_timeout(self) -> None:
+        for position in self._uncommitted:
+            self._set_error(position, ErrorCode.REQUEST_TIMED_OUT, "appended, but not yet committed")
+        self._uncommitted.clear()
         self._call.answer(self._answer)
 
-    def _fail(self, place: tuple[int, int], error: ErrorCode, message: str) -> None:
-        results = self._answer[place[0]][2]
-        results[place[1]] = ProducedPartition(results[place[1]].partition, error, error_message=message)
+    def _set_error(self, position: Position, error: ErrorCode, message: str) -> None:
+        results = self._answer[position.topic][2]
+        index = results[position.partition].partition
+        results[position.partition] = ProducedPartition(index, error, error_message=message)

@@ -1,27 +1,26 @@
-"""What API modules may use: the rooms of one broker, put together by mqcore/broker.py."""
+"""Values: the parts of a broker that API modules may use. mqcore/broker.py puts them together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from mqcore.clock import Clock
 from mqcore.config import BrokerConfig
 from mqcore.controller.image import ClusterImage
+from mqcore.controller.internal_topics import InternalTopics
 from mqcore.controller.observer import MetadataObserver
 from mqcore.controller.queue import Controller
+from mqcore.groups.coordinator import GroupCoordinator
+from mqcore.host import Chance, Clock, Network
 from mqcore.metrics import Metrics
+from mqcore.partitions.durability import Durability
+from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
-from mqcore.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from mqcore.groups.coordinator import GroupCoordinator
 
 
 class ProducerIds:
-    """What is left of the block of producer ids this broker has reserved."""
+    """The rest of the block of producer ids that this broker has reserved."""
 
     def __init__(self) -> None:
         self._next = self.left = 0
@@ -35,8 +34,8 @@ class ProducerIds:
 
 
 @dataclass(slots=True)
-class AllTopics:
-    """Encoded Metadata responses that name all topics, by what they depend on besides `state`."""
+class AllTopicsCache:
+    """Encoded Metadata responses for all topics, by everything they depend on besides `state`."""
 
     state: object = None
     encoded: dict[tuple[object, ...], bytes] = field(default_factory=dict)
@@ -48,21 +47,24 @@ class Services:
     cluster_id: str
     directory_id: UUID
     clock: Clock
+    network: Network
+    chance: Chance
     metrics: Metrics
     partitions: HostedPartitions
+    durability: Durability
+    free_space: FreeSpaceMonitor
     observer: MetadataObserver
     controller: Controller
     groups: GroupCoordinator
-    ensure_offsets_topic: Callable[[Callable[[ErrorCode], None]], None]
-    """Make `__consumer_offsets` if there is none yet; then say NONE, or why not."""
+    internal_topics: InternalTopics
     topic_defaults: dict[str, str] = field(default_factory=dict)
-    """Topic settings of the broker's configuration, by topic setting name."""
+    """Topic settings from the broker's configuration, by the name of the topic setting."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     waiting_partitions: int = 0
-    """Partitions named by fetches that wait for more."""
-    all_topics: AllTopics = field(default_factory=AllTopics)
-    stopping: bool = False
-    """Nobody is kept waiting any more."""
+    """Partitions of all waiting fetches."""
+    all_topics: AllTopicsCache = field(default_factory=AllTopicsCache)
+    is_stopping: bool = False
+    """Waiting requests are answered at once with what is available."""
     free_bytes: Callable[[], int] = lambda: 0
 
     @property
@@ -70,7 +72,7 @@ class Services:
         return self.observer.image
 
     def endpoint(self, broker_id: int, listener: str) -> tuple[str, int] | None:
-        """The address of a broker as clients of this listener are told it: one and the same everywhere."""
+        """The address of a broker that is advertised to clients of this listener."""
         for broker in self.image.brokers.values():
             if broker.broker == broker_id:
                 for endpoint in broker.endpoints:

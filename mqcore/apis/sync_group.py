@@ -1,22 +1,24 @@
-"""SyncGroup: the leader brings the assignment, everybody gets their part of it."""
+"""SyncGroup: the leader sends the assignment, and each member receives its part.
+
+Versions: 3 adds group.instance.id; 5 makes members name the protocol they expect (KIP-559).
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.groups.commands import Sync, SyncAnswer
 from mqcore.wire.errors import ErrorCode
+from mqcore.wire.requests.sync_group import SyncGroupRequest
 
 API = Api(14, "SyncGroup", 0, 5)
 
-PROTOCOL_NAMED = 5  # from here on members say which protocol they mean (KIP-559)
+NAMES_PROTOCOL = 5
 
 
-def handle(request: Any, call: Call) -> Response | Later:
+def handle(request: SyncGroupRequest, call: Call) -> Response | Later:
     if not request.group_id:
         return _response(SyncAnswer(ErrorCode.INVALID_GROUP_ID))
-    if call.version >= PROTOCOL_NAMED and None in (request.protocol_type, request.protocol_name):
+    if call.version >= NAMES_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return _response(SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     command = Sync(
         request.member_id,
@@ -24,7 +26,7 @@ def handle(request: Any, call: Call) -> Response | Later:
         request.group_instance_id,
         request.protocol_type,
         request.protocol_name,
-        tuple((given.member_id, given.assignment) for given in request.assignments),
+        tuple((each.member_id, each.assignment) for each in request.assignments),
     )
 
     def answered(answer: SyncAnswer | ErrorCode) -> None:

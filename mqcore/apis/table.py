@@ -1,4 +1,4 @@
-"""The table of what is served: every API module, by its key."""
+"""Table: the API modules by key: everything that the broker serves."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from mqcore.apis import (
     sync_group,
 )
 from mqcore.apis.call import Api
-from mqcore.wire.hot import Piece
+from mqcore.wire.fast_primitives import Piece
 from mqcore.wire.messages import decode_request, encode_response
 
 MODULES: tuple[ModuleType, ...] = (
@@ -97,8 +97,9 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-class Entry(NamedTuple):
-    """`decode` takes version, frame and the position behind the head; `encode` version and the handler's answer."""
+class ApiEntry(NamedTuple):
+    """`decode` takes the version, the frame and where the body begins; `encode` the version and the handler's
+    answer."""
 
     api: Api
     handle: Callable[[Any, Any], Any]
@@ -114,12 +115,12 @@ def _encode(key: int, version: int, response: Any) -> list[Piece]:
     return [encode_response(key, version, response)]
 
 
-def _entry(module: ModuleType) -> Entry:
-    """Produce and Fetch bring codecs of their own; all others are made from their schemas."""
+def _entry(module: ModuleType) -> ApiEntry:
+    """Produce, Fetch and Metadata have codecs of their own; the others come from the schemas."""
     key = module.API.key
     decode = getattr(module, "decode", partial(_decode, key))
     encode = getattr(module, "encode", partial(_encode, key))
-    return Entry(module.API, module.handle, decode, encode)
+    return ApiEntry(module.API, module.handle, decode, encode)
 
 
-TABLE: dict[int, Entry] = {module.API.key: _entry(module) for module in MODULES}
+TABLE: dict[int, ApiEntry] = {module.API.key: _entry(module) for module in MODULES}

@@ -1,6 +1,6 @@
-"""Room 10 · controller — what the cluster is: topics, partitions, configurations, brokers.
+"""Room 10 · controller — the state of the cluster: topics, partitions, settings, brokers.
 
-In:    commands (create this topic, change that setting).
-Out:   metadata records in `__cluster_metadata`, and the image they make.
-From:  apis (room 3).    Next: coordination (room 9).
+In:    commands, such as creating a topic or changing a setting.
+Out:   metadata records in `__cluster_metadata`, and the image of the cluster that they make.
+Used by: apis, broker.    Uses: coordination, and partitions for the journal.
 """

@@ -1,4 +1,4 @@
-"""Machine vocabulary: what one may ask of the controller, and what it answers."""
+"""Machine vocabulary: the commands of the controller and their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqcore.wire.errors import Refusal
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """−1 partitions or replicas: the broker's default. `assignment`: (partition, replicas), chosen by the client."""
+    """−1 partitions or replicas stand for the broker's default. `assignment`: (partition, replicas) from the client."""
 
     name: str
     topic_id: UUID
@@ -32,7 +32,7 @@ class CreateTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicMade:
+class CreatedTopic:
     name: str
     topic_id: UUID
     partitions: int
@@ -41,19 +41,19 @@ class TopicMade:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics:
-    """Each by name or by id: exactly one of them."""
+    """Each topic by name or by id; the other one is None."""
 
     topics: tuple[tuple[str | None, UUID | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGone:
+class DeletedTopic:
     name: str
     topic_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
-class MorePartitions:
+class PartitionIncrease:
     topic: str
     count: int
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
@@ -61,7 +61,7 @@ class MorePartitions:
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitions:
-    topics: tuple[MorePartitions, ...]
+    topics: tuple[PartitionIncrease, ...]
     validate_only: bool = False
 
 
@@ -74,7 +74,7 @@ class Alteration(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEdit:
-    """`alteration`: a number of `Alteration`, or one that is refused."""
+    """`alteration` is a number of `Alteration`, or an unknown number that will be rejected."""
 
     name: str
     alteration: int
@@ -83,8 +83,10 @@ class ConfigEdit:
 
 @dataclass(frozen=True, slots=True)
 class ResourceEdits:
-    """`resource_type`: a number of `ResourceType`, or one that is refused.
-    `replace_all`: settings that are not named go back to their defaults (the old AlterConfigs)."""
+    """`resource_type` is a number of `ResourceType`, or an unknown number that will be rejected.
+
+    With `replace_all` all other settings go back to their defaults, as the old AlterConfigs demands.
+    """
 
     resource_type: int
     resource: str
@@ -111,7 +113,7 @@ class ProducerIdBlock:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
-    """A broker starts: it takes its address, and leads its partitions in a new epoch."""
+    """A broker has started. It announces its endpoints and leads its partitions in a new epoch."""
 
     broker: BrokerId
     incarnation: UUID
@@ -121,5 +123,5 @@ class RegisterBroker:
 
 ControllerCommand = CreateTopics | DeleteTopics | CreatePartitions | AlterConfigs | ReserveProducerIds | RegisterBroker
 
-ControllerAnswer = tuple[TopicMade | TopicGone | Refusal | None, ...] | ProducerIdBlock
-"""One entry for each entry of the command, in its order (None: done, nothing to tell)."""
+ControllerAnswer = tuple[CreatedTopic | DeletedTopic | Refusal | None, ...] | ProducerIdBlock
+"""One outcome for each entry of the command, in its order; None for a success without details."""

@@ -1,62 +1,66 @@
-"""Machine: the rules of changing settings: image in, facts and one answer a resource out.
+"""Machine: the rules for changing settings: from the image, the facts and one answer for each resource.
 
-Own rule: what is in the metadata log has been checked. A topic takes the log's table of settings; a broker takes the
-defaults of topics (`log.retention.ms`, …) and refuses the rest, which it reads once, at its start.
+Own rule: every setting in the metadata log was checked before. A topic accepts the settings of the log's table. A
+broker accepts the defaults of topics (`log.retention.ms`, …) and rejects its other settings, which it reads only at
+its start.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 
-from mqcore.config import INT_MAX, settings
+from mqcore.config import settings
+from mqcore.config_values import INT_MAX
 from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ControllerAnswer, ResourceEdits
 from mqcore.controller.facts import ConfigChanged, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.kept_settings import BROKER_KEPT, READ_AT_START, SECRETS
-from mqcore.controller.settings import DEFAULT_RESOURCE, DYNAMIC_BROKER
-from mqcore.log.config import TOPIC_SETTINGS, SettingType, TopicSetting, invalid_value, validate
+from mqcore.controller.setting_layers import BROKER_SYNONYMS, DEFAULT_RESOURCE, DYNAMIC_BROKER
+from mqcore.controller.settings_without_effect import READ_AT_START, SECRETS, SETTINGS_WITHOUT_EFFECT
+from mqcore.log.setting_types import SettingType, TopicSetting, value_error
+from mqcore.log.topic_config import TOPIC_SETTINGS, setting_error
 from mqcore.wire.errors import ErrorCode, Refusal
 
 Check = Callable[[str, str], str | None]
-"""What is wrong with a value (None: nothing); KeyError for an unknown name."""
+"""Returns what is wrong with the value of a setting, or None. Raises KeyError for an unknown name."""
 
-LONGEST_VALUE = 32767
-"""In bytes, as in Kafka: the older versions of DescribeConfigs cannot say more."""
+VALUE_BYTES_MAX = 32767
+"""As in Kafka, because the older versions of DescribeConfigs cannot send longer strings."""
 
-LONGEST_NUMBER = 64
-"""In bytes, also of a boolean. Blanks around it are allowed, and each value is a record of the metadata log."""
+NUMBER_BYTES_MAX = 64
+"""Also for booleans. Needed because spaces around a number are allowed and each value is kept in the metadata log."""
 
 _TEXTS = (SettingType.STRING, SettingType.LIST)
 
-_READ_AT_START = (frozenset(settings()) | READ_AT_START) - BROKER_KEPT.keys()
+_READ_AT_START = (frozenset(settings()) | READ_AT_START) - SETTINGS_WITHOUT_EFFECT.keys()
 
 
-def check_topic(configs: Mapping[str, str | None], batch_limit: int = INT_MAX) -> Refusal | None:
-    """Why these settings of a topic cannot be; None if they can. `batch_limit`: what one request can carry."""
+def topic_config_refusal(configs: Mapping[str, str | None], batch_limit: int = INT_MAX) -> Refusal | None:
+    """Why a topic cannot have these settings; None if it can. `batch_limit`: the largest batch in one request."""
     for name, value in configs.items():
         if name not in TOPIC_SETTINGS:
             return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
         if value is None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
-        wrong = _too_long(TOPIC_SETTINGS[name], value) or validate(name, value) or _too_large(name, value, batch_limit)
+        wrong = (
+            _too_long(TOPIC_SETTINGS[name], value) or setting_error(name, value) or _too_large(name, value, batch_limit)
+        )
         if wrong:
             return Refusal(ErrorCode.INVALID_CONFIG, wrong)
     return None
 
 
-def alter(
-    image: ClusterImage, check_broker: Check, command: AlterConfigs, batch_limit: int = INT_MAX
+def decide_alter_configs(
+    image: ClusterImage, command: AlterConfigs, batch_limit: int = INT_MAX
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
     facts: list[MetadataFact] = []
     answers: list[Refusal | None] = []
     named = Counter((resource.resource_type, resource.resource) for resource in command.resources)
     for resource in command.resources:
         if named[resource.resource_type, resource.resource] > 1:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request"))
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the request contains this resource twice"))
             continue
-        changes = _changes(image, check_broker, resource, batch_limit)
+        changes = _changes(image, resource, batch_limit)
         if isinstance(changes, Refusal):
             answers.append(changes)
         else:
@@ -65,10 +69,8 @@ def alter(
     return ([] if command.validate_only else facts), tuple(answers)
 
 
-def _changes(
-    image: ClusterImage, check_broker: Check, resource: ResourceEdits, batch_limit: int
-) -> list[MetadataFact] | Refusal:
-    check = _check_of(image, check_broker, resource)
+def _changes(image: ClusterImage, resource: ResourceEdits, batch_limit: int) -> list[MetadataFact] | Refusal:
+    check = _check_of(image, resource)
     if isinstance(check, Refusal):
         return check
     if len({edit.name for edit in resource.edits}) != len(resource.edits):
@@ -101,7 +103,7 @@ def _check_value(check: Check, kind: ResourceType, name: str, value: str, batch_
 
 
 def _too_long(row: TopicSetting | None, value: str) -> str | None:
-    limit = LONGEST_VALUE if row is None or row.type in _TEXTS else LONGEST_NUMBER
+    limit = VALUE_BYTES_MAX if row is None or row.type in _TEXTS else NUMBER_BYTES_MAX
     size = len(value.encode())
     if size <= limit:
         return None
@@ -117,7 +119,7 @@ def _too_large(name: str, value: str, batch_limit: int) -> str | None:
     return f"{name}={value} is above socket.request.max.bytes={batch_limit}, so no request could carry such a batch"
 
 
-def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits) -> Check | Refusal:
+def _check_of(image: ClusterImage, resource: ResourceEdits) -> Check | Refusal:
     match resource.resource_type:
         case ResourceType.TOPIC:
             if resource.resource not in image.topics:
@@ -129,12 +131,12 @@ def _check_of(image: ClusterImage, check_broker: Check, resource: ResourceEdits)
             fixed = [edit.name for edit in resource.edits if edit.name in _READ_AT_START]
             if fixed:
                 why = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
-                return Refusal(ErrorCode.INVALID_REQUEST, f"{why}, they cannot be changed while the broker runs")
+                return Refusal(ErrorCode.INVALID_REQUEST, f"{why}, because the broker reads them only at its start")
             secrets = [edit.name for edit in resource.edits if edit.name in SECRETS]
             if secrets:
-                why = f"This broker serves neither TLS nor SASL and does not keep secrets: [{', '.join(secrets)}]"
+                why = f"This broker supports neither TLS nor SASL and does not store secrets: [{', '.join(secrets)}]"
                 return Refusal(ErrorCode.INVALID_REQUEST, why)
-            return partial(_check_broker_setting, check_broker)
+            return _check_broker_setting
         case _:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
 
@@ -146,19 +148,19 @@ def _unknown_broker(image: ClusterImage, name: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {known}, but received {name}")
 
 
-def _check_broker_setting(check_broker: Check, name: str, value: str) -> str | None:
-    kept = BROKER_KEPT.get(name)
-    return check_broker(name, value) if kept is None else invalid_value(kept, value)
+def _check_broker_setting(name: str, value: str) -> str | None:
+    kept = SETTINGS_WITHOUT_EFFECT.get(name)
+    return setting_error(BROKER_SYNONYMS[name].name, value) if kept is None else value_error(kept, value)
 
 
 def _check_topic_setting(name: str, value: str) -> str | None:
     if name not in TOPIC_SETTINGS:
         raise KeyError(name)
-    return validate(name, value)
+    return setting_error(name, value)
 
 
 def _edited(edit: ConfigEdit, present: str | None, resource_type: ResourceType) -> str | Refusal | None:
-    """The value after one edit; None: the default."""
+    """The value after one edit; None stands for the default."""
     if edit.alteration == Alteration.DELETE:
         return None
     if edit.value is None:
@@ -166,7 +168,7 @@ def _edited(edit: ConfigEdit, present: str | None, resource_type: ResourceType) 
     if edit.alteration == Alteration.SET:
         return edit.value
     if edit.alteration not in (Alteration.APPEND, Alteration.SUBTRACT):
-        return Refusal(ErrorCode.INVALID_REQUEST, f"unknown operation {edit.alteration} on {edit.name}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {edit.alteration} for {edit.name}")
     row = _row(edit.name, resource_type)
     if row is None or row.type is not SettingType.LIST:
         verb = Alteration(edit.alteration).name

@@ -1,4 +1,4 @@
-"""Machine vocabulary: what can become true of the cluster. Each fact is one record of `__cluster_metadata`."""
+"""Machine vocabulary: the facts that change the cluster. Each is one record of `__cluster_metadata`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqcore.identity import BrokerId, LeaderEpoch
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to, by the protocol's numbers."""
+    """The kinds of resources that have settings, with the protocol's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -54,7 +54,7 @@ class PartitionCreated:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """A new leader epoch of a partition; also when the same broker leads again after a restart."""
+    """A partition has a new leader epoch, even if the same broker leads it again after a restart."""
 
     topic_id: UUID
     index: int
@@ -69,7 +69,7 @@ class TopicRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanged:
-    """`value` None: back to the default."""
+    """`value` None stands for a return to the default."""
 
     resource_type: ResourceType
     resource: str
@@ -79,7 +79,7 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsReserved:
-    """Ids below `next_producer_id` may be in use."""
+    """All ids below `next_producer_id` may be in use."""
 
     broker: BrokerId
     broker_epoch: int

@@ -1,7 +1,8 @@
-"""Machine: the image of the cluster that metadata facts make. `apply` is its only way to change.
+"""Machine: the image of the cluster: what all metadata facts together say. Only `apply` changes it.
 
-The controller keeps one image (as appended), each broker another (as committed); same facts, same `apply`.
-Readers take what they need at once: the image may change with the next event.
+The controller has one image of everything that is appended, and each broker has one of everything that is committed.
+Both apply the same facts in the same way. A reader takes everything it needs at once, because the image may change with
+the next event.
 """
 
 from __future__ import annotations
@@ -23,13 +24,9 @@ from mqcore.controller.facts import (
     TopicCreated,
     TopicRemoved,
 )
-from mqcore.identity import BrokerId, LeaderEpoch
+from mqcore.identity import INTERNAL_TOPICS, BrokerId, LeaderEpoch
 
 NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
-METADATA_TOPIC = "__cluster_metadata"
-"""The log that makes the image; not a topic of it."""
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class TopicImage:
     configs: Mapping[str, str]
 
     @property
-    def internal(self) -> bool:
+    def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
 
 
@@ -66,7 +63,7 @@ class ClusterImage:
     def configs(self, resource_type: ResourceType, resource: str) -> Mapping[str, str]:
         return self._configs.get((resource_type, resource), NO_CONFIGS)
 
-    def configured(self, resource_type: ResourceType) -> list[str]:
+    def configured_resources(self, resource_type: ResourceType) -> list[str]:
         """The resources of a type that have settings of their own."""
         return [name for kind, name in self._configs if kind == resource_type]
 
@@ -74,14 +71,14 @@ class ClusterImage:
         self.version += 1
         match fact:
             case TopicCreated(name, topic_id):
-                self._put(TopicImage(name, topic_id, (), self.configs(ResourceType.TOPIC, name)))
+                self._set_topic(TopicImage(name, topic_id, (), self.configs(ResourceType.TOPIC, name)))
             case PartitionCreated():
                 topic = self.topics_by_id[fact.topic_id]
                 assert fact.index == len(topic.partitions), "partitions are created in order"
                 partition = PartitionImage(
                     fact.index, fact.replicas, fact.isr, fact.leader, fact.leader_epoch, fact.partition_epoch
                 )
-                self._put(replace(topic, partitions=(*topic.partitions, partition)))
+                self._set_topic(replace(topic, partitions=(*topic.partitions, partition)))
             case LeaderChanged():
                 self._change_leader(fact)
             case TopicRemoved(topic_id):
@@ -89,7 +86,7 @@ class ClusterImage:
                 del self.topics[topic.name]
                 self._configs.pop((ResourceType.TOPIC, topic.name), None)
             case ConfigChanged():
-                self._configure(fact)
+                self._change_config(fact)
             case BrokerRegistered():
                 self.brokers[fact.broker] = fact
             case ProducerIdsReserved():
@@ -97,7 +94,7 @@ class ClusterImage:
             case _:
                 assert_never(fact)
 
-    def _put(self, topic: TopicImage) -> None:
+    def _set_topic(self, topic: TopicImage) -> None:
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
 
     def _change_leader(self, fact: LeaderChanged) -> None:
@@ -110,11 +107,11 @@ class ClusterImage:
             leader_epoch=LeaderEpoch(old.leader_epoch + 1),
             partition_epoch=old.partition_epoch + 1,
         )
-        self._put(
+        self._set_topic(
             replace(topic, partitions=(*topic.partitions[: fact.index], new, *topic.partitions[fact.index + 1 :]))
         )
 
-    def _configure(self, fact: ConfigChanged) -> None:
+    def _change_config(self, fact: ConfigChanged) -> None:
         key = (fact.resource_type, fact.resource)
         configs = {name: value for name, value in self._configs.get(key, {}).items() if name != fact.name}
         if fact.value is not None:
@@ -124,4 +121,4 @@ class ClusterImage:
         else:
             self._configs.pop(key, None)
         if fact.resource_type == ResourceType.TOPIC and fact.resource in self.topics:
-            self._put(replace(self.topics[fact.resource], configs=MappingProxyType(configs)))
+            self._set_topic(replace(self.topics[fact.resource], configs=MappingProxyType(configs)))

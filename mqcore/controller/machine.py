@@ -1,15 +1,13 @@
-"""Machine: the controller. Reads its image, decides facts; changes only by `apply`.
+"""Machine: the controller. It decides facts from its image, and only `apply` changes the image.
 
-One command is decided on a draft: entries of one request see what earlier entries of it would make true.
+The entries of one command are decided in order: each sees what the earlier ones take, such as names and partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
-from mqcore.clock import Instant
-from mqcore.controller import configs, topics
+from mqcore.controller import config_changes, topics
 from mqcore.controller.commands import (
     AlterConfigs,
     ControllerAnswer,
@@ -21,22 +19,22 @@ from mqcore.controller.commands import (
     RegisterBroker,
     ReserveProducerIds,
 )
-from mqcore.controller.configs import check_topic
+from mqcore.controller.config_changes import topic_config_refusal
 from mqcore.controller.facts import BrokerRegistered, LeaderChanged, MetadataFact, ProducerIdsReserved, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.topics import TopicDefaults, wrong_name
+from mqcore.controller.topics import TopicDefaults, topic_name_error
 from mqcore.coordination.decision import Decision, Tick, Ticket
+from mqcore.host import Instant
 from mqcore.identity import Millis
 
-PRODUCER_ID_BLOCK = 1000
+PRODUCER_IDS_PER_BLOCK = 1000
 NO_LEADER = -1
 
 
 class ControllerMachine:
-    def __init__(self, defaults: TopicDefaults, check_broker_config: Callable[[str, str], str | None]) -> None:
+    def __init__(self, defaults: TopicDefaults) -> None:
         self.image = ClusterImage()
         self._defaults = defaults
-        self._check_broker_config = check_broker_config
 
     def decide(
         self, ticket: Ticket, command: ControllerCommand | Tick, now: Instant
@@ -49,18 +47,18 @@ class ControllerMachine:
             case Tick():
                 return [], None
             case CreateTopics():
-                return topics.create(self.image, self._defaults, command)
+                return topics.decide_create_topics(self.image, self._defaults, command)
             case DeleteTopics():
-                return topics.delete(self.image, self._defaults, command)
+                return topics.decide_delete_topics(self.image, self._defaults, command)
             case CreatePartitions():
-                return topics.grow(self.image, command)
+                return topics.decide_create_partitions(self.image, command)
             case AlterConfigs():
-                return configs.alter(self.image, self._check_broker_config, command, self._defaults.batch_limit)
+                return config_changes.decide_alter_configs(self.image, command, self._defaults.batch_limit)
             case ReserveProducerIds(broker):
                 first = self.image.next_producer_id
                 epoch = self.image.brokers[broker].broker_epoch
-                reserved = ProducerIdsReserved(broker, epoch, first + PRODUCER_ID_BLOCK)
-                return [reserved], ProducerIdBlock(first, PRODUCER_ID_BLOCK)
+                reserved = ProducerIdsReserved(broker, epoch, first + PRODUCER_IDS_PER_BLOCK)
+                return [reserved], ProducerIdBlock(first, PRODUCER_IDS_PER_BLOCK)
             case RegisterBroker():
                 return self._register(command), ()
             case _:
@@ -75,11 +73,13 @@ class ControllerMachine:
     def check(self) -> None:
         image = self.image
         assert {topic.id: topic for topic in image.topics.values()} == image.topics_by_id
-        assert set(image.configured(ResourceType.TOPIC)) <= set(image.topics), "settings of a topic that is gone"
+        assert set(image.configured_resources(ResourceType.TOPIC)) <= set(image.topics), (
+            "settings of a topic that does not exist"
+        )
         for name, topic in image.topics.items():
-            assert name == topic.name and wrong_name(name) is None
+            assert name == topic.name and topic_name_error(name) is None
             assert topic.configs == image.configs(ResourceType.TOPIC, name)
-            assert check_topic(topic.configs) is None
+            assert topic_config_refusal(topic.configs) is None
             assert topic.partitions, f"{name} has no partitions"
             for index, partition in enumerate(topic.partitions):
                 assert partition.index == index

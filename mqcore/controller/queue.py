@@ -1,8 +1,9 @@
-"""Shell: the controller as others see it: commands go in, and are decided one at a time.
+"""Shell: the controller's queue: commands go in and are decided one at a time.
 
-The next command is decided when the facts of the one before are committed. So no more than one batch of the metadata
-log is not yet durable, and what a power loss tears is always its very end: it can be told from corruption and cut.
-With two it could not (the first may be lost and the second not), and the broker would not start by itself.
+The next command is decided when the facts of the previous one are committed. So at most one batch of the metadata log
+is not durable yet, and whatever a power loss tears is the very end of the log, which recovery can cut. With two batches
+in flight the first could be lost while the second survives; recovery could not tell that from corruption, and the
+broker would not start without an operator.
 """
 
 from __future__ import annotations
@@ -10,57 +11,54 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mqcore.clock import Clock
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand
 from mqcore.controller.facts import MetadataFact
 from mqcore.controller.machine import ControllerMachine
 from mqcore.coordination.journal import Journal, JournalFault
-from mqcore.coordination.runner import Runner, Waiter
+from mqcore.coordination.runner import OnAnswer, Runner
+from mqcore.host import Clock
 
 
 class Controller:
     def __init__(self, machine: ControllerMachine, journal: Journal[MetadataFact], clock: Clock) -> None:
         self.machine = machine
         self._runner = Runner[ControllerCommand, MetadataFact, ControllerAnswer](machine, journal, clock)
-        self._waiting: deque[tuple[ControllerCommand, Waiter[ControllerAnswer]]] = deque()
-        self._under_way = False
-        self._looping = False
+        self._queue: deque[tuple[ControllerCommand, OnAnswer[ControllerAnswer]]] = deque()
+        self._current: OnAnswer[ControllerAnswer] | None = None  # the caller of the command that is being decided
+        self._is_looping = False
         self._pauses = 0
 
     def pause(self) -> Callable[[], None]:
-        """Decide no further command until the returned function is called (once)."""
+        """Decide no further command until the returned function is called. It must be called once."""
         self._pauses += 1
 
         def resume() -> None:
             self._pauses -= 1
-            self._go_on()
+            self._decide_next()
 
         return resume
 
-    def submit(self, command: ControllerCommand, waiter: Waiter[ControllerAnswer]) -> None:
-        """`waiter` is called exactly once, now or later."""
-        self._waiting.append((command, waiter))
-        self._go_on()
+    def submit(self, command: ControllerCommand, on_answer: OnAnswer[ControllerAnswer]) -> None:
+        """`on_answer` is called exactly once, now or later."""
+        self._queue.append((command, on_answer))
+        self._decide_next()
 
-    def _go_on(self) -> None:
-        """A loop, not a recursion: answers may come at once, and then thousands in a row."""
-        if self._looping:
+    def _decide_next(self) -> None:
+        """Loops instead of recursing, because thousands of queued commands may be answered immediately."""
+        if self._is_looping:
             return
-        self._looping = True
+        self._is_looping = True
         try:
-            while self._waiting and not self._under_way and not self._pauses:
-                command, waiter = self._waiting.popleft()
-                self._under_way = True
-                self._runner.submit(command, self._then_go_on(waiter))
+            while self._queue and self._current is None and not self._pauses:
+                command, self._current = self._queue.popleft()
+                self._runner.submit(command, self._on_answer)
         finally:
-            self._looping = False
+            self._is_looping = False
 
-    def _then_go_on(self, waiter: Waiter[ControllerAnswer]) -> Waiter[ControllerAnswer]:
-        def answered(answer: ControllerAnswer | JournalFault) -> None:
-            self._under_way = False
-            try:
-                waiter(answer)
-            finally:
-                self._go_on()
-
-        return answered
+    def _on_answer(self, answer: ControllerAnswer | JournalFault) -> None:
+        on_answer, self._current = self._current, None
+        assert on_answer is not None, "only one command is decided at a time"
+        try:
+            on_answer(answer)
+        finally:
+            self._decide_next()

@@ -1,5 +1,7 @@
-"""Codec: metadata facts ↔ the values of `__cluster_metadata` records, in the schemas of Kafka's own quorum,
-so that its tools read our metadata log. Each value is framed by (frame version, record type, its version).
+"""Codec: metadata facts ↔ the values of `__cluster_metadata` records.
+
+The schemas are those of Kafka's own quorum, so Kafka's tools can read this metadata log. Each value begins with the
+frame version, the record type and the version of that type.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _LEADER_TAG: Final = 1
 
 
 def encode(fact: MetadataFact) -> tuple[None, bytes]:
-    """Key (none) and value of the record of a fact."""
+    """The key, which is None, and the value of the record of a fact."""
     writer = Writer()
     match fact:
         case BrokerRegistered():
@@ -40,7 +42,7 @@ def encode(fact: MetadataFact) -> tuple[None, bytes]:
             writer.uuid(fact.incarnation)
             writer.int64(fact.broker_epoch)
             writer.compact_array(fact.endpoints, lambda endpoint: _write_endpoint(writer, endpoint))
-            writer.uvarint(1)  # features: none
+            writer.uvarint(1)  # no features
             writer.compact_nullable_string(fact.rack)
             writer.boolean(False)  # fenced
             writer.boolean(False)  # in controlled shutdown
@@ -54,8 +56,8 @@ def encode(fact: MetadataFact) -> tuple[None, bytes]:
             writer.uuid(fact.topic_id)
             writer.compact_array(fact.replicas, writer.int32)
             writer.compact_array(fact.isr, writer.int32)
-            writer.compact_array((), writer.int32)  # being removed
-            writer.compact_array((), writer.int32)  # being added
+            writer.compact_array((), writer.int32)  # replicas being removed
+            writer.compact_array((), writer.int32)  # replicas being added
             writer.int32(fact.leader)
             writer.int32(fact.leader_epoch)
             writer.int32(fact.partition_epoch)
@@ -82,17 +84,17 @@ def encode(fact: MetadataFact) -> tuple[None, bytes]:
 
 
 def decode(value: bytes) -> MetadataFact:
-    """The fact of a record value; `BadFrame` if it is none that we know."""
+    """The fact in a record value. Raises `BadFrame` for an unknown type or version."""
     reader = Reader(value)
     if reader.uvarint() != FRAME_VERSION:
-        raise BadFrame("unknown frame version of a metadata record")
+        raise BadFrame("a metadata record has an unknown frame version")
     kind, version = reader.uvarint(), reader.uvarint()
     read = _READERS.get((kind, version))
     if read is None:
-        raise BadFrame(f"metadata record type {kind}, version {version} is unknown")
+        raise BadFrame(f"unknown metadata record type {kind}, version {version}")
     try:
         return read(reader)
-    except ValueError as error:  # a resource type that nobody knows
+    except ValueError as error:  # an unknown resource type
         raise BadFrame(str(error)) from error
 
 

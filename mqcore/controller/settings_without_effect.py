@@ -1,13 +1,13 @@
-"""Table: settings of a broker that Kafka can change while it runs, and that change nothing here.
+"""Table: broker settings that Kafka can change at run time and that have no effect here.
 
-Tools and operators' scripts set them, so they are checked by type, kept in the metadata log and described. Secrets
-(passwords, keys, JAAS texts) are not among them: they would stand in the metadata log for everyone to read.
+Tools and scripts set them, so they are checked by type, kept in the metadata log and described. Secrets (passwords,
+keys, JAAS texts) are rejected, because every client could read them from the metadata log.
 """
 
 from __future__ import annotations
 
 from mqcore.config import as_text, settings
-from mqcore.log.config import SettingType, TopicSetting
+from mqcore.log.setting_types import SettingType, TopicSetting
 
 _B, _S, _I, _H, _L, _D, _X, _C = (
     SettingType.BOOLEAN,
@@ -22,7 +22,7 @@ _B, _S, _I, _H, _L, _D, _X, _C = (
 
 _LONG_MAX = str(2**63 - 1)
 
-# Without a default: a setting that this broker has, too.
+# An empty default marks a setting that this broker has as well, with a default of its own.
 _ROWS: tuple[tuple[str, SettingType, str], ...] = (
     ("background.threads", _I, "10"),
     ("config.providers", _X, ""),
@@ -185,18 +185,18 @@ transaction.state.log.segment.bytes transaction.two.phase.commit.enable transact
 """
 
 READ_AT_START = frozenset(_READ_AT_START.split())
-"""Kafka knows these, too, and refuses to change them while a broker runs."""
+"""Settings of Kafka that cannot be changed while a broker runs."""
 
-DOCUMENTATION = "Kept and described because tools set it. Without effect here while the broker runs."
+DOCUMENTATION = "Accepted and described because tools set it; has no effect while this broker runs."
 
 
 def _plausible(value: object) -> str | None:
     return "Value must be at least 0" if isinstance(value, int | float) and value < 0 else None
 
 
-_OWN = {name: as_text(spec.default) for name, spec in settings().items()}  # read from the file, at the start
+_OWN = {name: as_text(spec.default) for name, spec in settings().items()}  # read from the file at the start
 
-BROKER_KEPT: dict[str, TopicSetting] = {
+SETTINGS_WITHOUT_EFFECT: dict[str, TopicSetting] = {
     name: TopicSetting(name, kind, _OWN.get(name, default), _plausible, None, DOCUMENTATION)
     for name, kind, default in _ROWS
 }

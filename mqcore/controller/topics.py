@@ -1,4 +1,4 @@
-"""Machine: the rules of creating, deleting and growing topics: image in, facts and one answer an entry out."""
+"""Machine: the rules for topics and their partitions: from the image, the facts and one answer for each entry."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from mqcore.config import INT_MAX, BrokerConfig
-from mqcore.controller import configs
+from mqcore.config import BrokerConfig
+from mqcore.config_values import INT_MAX
+from mqcore.controller import config_changes
 from mqcore.controller.commands import (
     ControllerAnswer,
+    CreatedTopic,
     CreatePartitions,
     CreateTopics,
+    DeletedTopic,
     DeleteTopics,
-    MorePartitions,
     NewTopic,
-    TopicGone,
-    TopicMade,
+    PartitionIncrease,
 )
 from mqcore.controller.facts import (
     ConfigChanged,
@@ -28,14 +29,14 @@ from mqcore.controller.facts import (
     TopicCreated,
     TopicRemoved,
 )
-from mqcore.controller.image import INTERNAL_TOPICS, METADATA_TOPIC, ClusterImage, TopicImage
-from mqcore.identity import BrokerId, LeaderEpoch
+from mqcore.controller.image import ClusterImage, TopicImage
+from mqcore.identity import INTERNAL_TOPICS, METADATA_TOPIC, BrokerId, LeaderEpoch
 from mqcore.wire.errors import ErrorCode, Refusal
 
-LONGEST_NAME = 249
+NAME_CHARACTERS_MAX = 249
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-MOST_PARTITIONS = 4000
-"""Of one broker, what Kafka's operators recommend; each costs three open files and a place in every checkpoint."""
+PARTITIONS_MAX = 4000
+"""Partitions of one broker, as Kafka's operators recommend. Each costs three open files and a line in checkpoints."""
 
 Replicas = tuple[BrokerId, ...]
 
@@ -57,60 +58,60 @@ class TopicDefaults:
         )
 
 
-def create(
+def decide_create_topics(
     image: ClusterImage, defaults: TopicDefaults, command: CreateTopics
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
-    named = Counter(topic.name for topic in command.topics)
-    room = MOST_PARTITIONS - sum(len(topic.partitions) for topic in image.topics.values())
+    counts = Counter(topic.name for topic in command.topics)
+    room = PARTITIONS_MAX - sum(len(topic.partitions) for topic in image.topics.values())
     facts: list[MetadataFact] = []
-    answers: list[TopicMade | Refusal] = []
+    answers: list[CreatedTopic | Refusal] = []
     collisions = {_collision_name(name): name for name in image.topics}
     for topic in command.topics:
-        if named[topic.name] > 1:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
+        if counts[topic.name] > 1:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the request contains this topic twice"))
             continue
-        placed = _place(image, defaults, topic, collisions, command.internal)
-        if not isinstance(placed, Refusal) and len(placed) > room:
-            placed = Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
-        if isinstance(placed, Refusal):
-            answers.append(placed)
+        assigned = _assign_new_topic(image, defaults, topic, collisions, command.internal)
+        if not isinstance(assigned, Refusal) and len(assigned) > room:
+            assigned = Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker can have at most {PARTITIONS_MAX} partitions")
+        if isinstance(assigned, Refusal):
+            answers.append(assigned)
             continue
-        room -= len(placed)
+        room -= len(assigned)
         collisions[_collision_name(topic.name)] = topic.name
         facts.append(TopicCreated(topic.name, topic.topic_id))
         for name, value in topic.configs.items():
             if value is not None:
                 facts.append(ConfigChanged(ResourceType.TOPIC, topic.name, name, value))
-        facts += _partitions(topic.topic_id, 0, placed)
-        answers.append(TopicMade(topic.name, topic.topic_id, len(placed), len(placed[0])))
+        facts += _partition_facts(topic.topic_id, 0, assigned)
+        answers.append(CreatedTopic(topic.name, topic.topic_id, len(assigned), len(assigned[0])))
     return ([] if command.validate_only else facts), tuple(answers)
 
 
-def delete(
+def decide_delete_topics(
     image: ClusterImage, defaults: TopicDefaults, command: DeleteTopics
 ) -> tuple[list[MetadataFact], ControllerAnswer]:
     facts: list[MetadataFact] = []
-    answers: list[TopicGone | Refusal] = []
+    answers: list[DeletedTopic | Refusal] = []
     found = [_find(image, name, topic_id) for name, topic_id in command.topics]
-    named = Counter(topic.id for topic in found if isinstance(topic, TopicImage))
+    counts = Counter(topic.id for topic in found if isinstance(topic, TopicImage))
     for topic in found:
         if not defaults.delete_enabled:
             answers.append(Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"))
         elif isinstance(topic, Refusal):
             answers.append(topic)
-        elif named[topic.id] > 1:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
-        elif topic.internal:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} belongs to the broker"))
+        elif counts[topic.id] > 1:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the request contains this topic twice"))
+        elif topic.is_internal:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic of the broker"))
         else:
             facts.append(TopicRemoved(topic.id))
-            answers.append(TopicGone(topic.name, topic.id))
+            answers.append(DeletedTopic(topic.name, topic.id))
     return facts, tuple(answers)
 
 
 def _find(image: ClusterImage, name: str | None, topic_id: UUID | None) -> TopicImage | Refusal:
     if (name is None) == (topic_id is None):
-        return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
+        return Refusal(ErrorCode.INVALID_REQUEST, "a topic must be given by its name or by its id")
     if name is not None:
         unknown = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         return image.topics.get(name, unknown)
@@ -120,39 +121,41 @@ def _find(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Topic
     )
 
 
-def grow(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataFact], ControllerAnswer]:
-    named = Counter(topic.topic for topic in command.topics)
-    room = MOST_PARTITIONS - sum(len(topic.partitions) for topic in image.topics.values())
+def decide_create_partitions(
+    image: ClusterImage, command: CreatePartitions
+) -> tuple[list[MetadataFact], ControllerAnswer]:
+    counts = Counter(topic.topic for topic in command.topics)
+    room = PARTITIONS_MAX - sum(len(topic.partitions) for topic in image.topics.values())
     facts: list[MetadataFact] = []
     answers: list[Refusal | None] = []
-    for more in command.topics:
-        topic = image.topics.get(more.topic)
-        if named[more.topic] > 1:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"))
+    for increase in command.topics:
+        topic = image.topics.get(increase.topic)
+        if counts[increase.topic] > 1:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "the request contains this topic twice"))
         elif topic is None:
             unknown = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
             answers.append(unknown)
-        elif topic.internal:  # its keys are spread by the number of partitions
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} belongs to the broker"))
+        elif topic.is_internal:  # the number of partitions decides where its keys are
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic of the broker"))
         else:
-            placed = _more(image, topic, more, room)
-            if isinstance(placed, Refusal):
-                answers.append(placed)
+            assigned = _assign_new_partitions(image, topic, increase, room)
+            if isinstance(assigned, Refusal):
+                answers.append(assigned)
             else:
-                room -= len(placed)
-                facts += _partitions(topic.id, len(topic.partitions), placed)
+                room -= len(assigned)
+                facts += _partition_facts(topic.id, len(topic.partitions), assigned)
                 answers.append(None)
     return ([] if command.validate_only else facts), tuple(answers)
 
 
-def wrong_name(name: str) -> str | None:
-    """What is wrong with a topic's name; None if nothing."""
+def topic_name_error(name: str) -> str | None:
+    """What is wrong with the name of a topic; None if it is valid."""
     if not name:
         why = "the empty string is not allowed"
     elif name in (".", ".."):
         why = f"'{name}' is not allowed"
-    elif len(name) > LONGEST_NAME:
-        why = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+    elif len(name) > NAME_CHARACTERS_MAX:
+        why = f"the length of '{name}' is longer than the max allowed length {NAME_CHARACTERS_MAX}"
     elif not LEGAL_NAME.fullmatch(name):
         why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
@@ -160,11 +163,11 @@ def wrong_name(name: str) -> str | None:
     return f"Topic name is invalid: {why}"
 
 
-def _place(
+def _assign_new_topic(
     image: ClusterImage, defaults: TopicDefaults, topic: NewTopic, collisions: dict[str, str], internal: bool
 ) -> list[Replicas] | Refusal:
     """The replicas of each partition of a new topic, or why it is refused."""
-    wrong = wrong_name(topic.name)
+    wrong = topic_name_error(topic.name)
     if wrong:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
     if topic.name in image.topics:
@@ -174,53 +177,64 @@ def _place(
     other = collisions.get(_collision_name(topic.name))
     if other is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
-    refusal = configs.check_topic(topic.configs, defaults.batch_limit)
+    refusal = config_changes.topic_config_refusal(topic.configs, defaults.batch_limit)
     if refusal is not None:
         return refusal
     if topic.assignment:
         if topic.partitions != -1 or topic.replication_factor != -1:
-            return Refusal(ErrorCode.INVALID_REQUEST, "either an assignment or numbers, not both")
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "a topic must have either an assignment or numbers of partitions and replicas, not both",
+            )
         by_index = dict(topic.assignment)
         if len(by_index) < len(topic.assignment) or set(by_index) != set(range(len(by_index))):
             return Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps, each once"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "the assignment must contain each partition once, numbered from 0 without gaps",
             )
         return _check_assignment(image, [by_index[index] for index in range(len(by_index))])
     count = defaults.partitions if topic.partitions == -1 else topic.partitions
     factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     if count <= 0:
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    if count > MOST_PARTITIONS:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
-    return _spread(image, 0, count, factor)
+    if count > PARTITIONS_MAX:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker can have at most {PARTITIONS_MAX} partitions")
+    return _assign_round_robin(image, 0, count, factor)
 
 
-def _more(image: ClusterImage, topic: TopicImage, more: MorePartitions, room: int) -> list[Replicas] | Refusal:
+def _assign_new_partitions(
+    image: ClusterImage, topic: TopicImage, increase: PartitionIncrease, room: int
+) -> list[Replicas] | Refusal:
     have = len(topic.partitions)
-    if more.count <= have:
-        why = f"The topic {topic.name} currently has {have} partition(s); {more.count} would not be an increase."
+    if increase.count <= have:
+        why = f"The topic {topic.name} currently has {have} partition(s); {increase.count} would not be an increase."
         same = f"Topic already has {have} partition(s)."
-        return Refusal(ErrorCode.INVALID_PARTITIONS, same if more.count == have else why)
-    if more.count - have > room:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker holds at most {MOST_PARTITIONS} partitions")
+        return Refusal(ErrorCode.INVALID_PARTITIONS, same if increase.count == have else why)
+    if increase.count - have > room:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker can have at most {PARTITIONS_MAX} partitions")
     factor = len(topic.partitions[0].replicas)
-    if more.assignments is None:
-        return _spread(image, have, more.count - have, factor)
-    if len(more.assignments) != more.count - have:
+    if increase.assignments is None:
+        return _assign_round_robin(image, have, increase.count - have, factor)
+    if len(increase.assignments) != increase.count - have:
         why = (
-            f"Attempted to add {more.count - have} additional partition(s), but only {len(more.assignments)} "
+            f"Attempted to add {increase.count - have} additional partition(s), but only {len(increase.assignments)} "
             "assignment(s) were specified."
         )
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    if any(len(replicas) != factor for replicas in more.assignments):
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the topic has {factor} replicas a partition")
-    return _check_assignment(image, more.assignments)
+    if any(len(replicas) != factor for replicas in increase.assignments):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"each partition of this topic must have {factor} replicas"
+        )
+    return _check_assignment(image, increase.assignments)
 
 
 def _check_assignment(image: ClusterImage, assignment: Sequence[Replicas]) -> list[Replicas] | Refusal:
     for replicas in assignment:
         if not replicas or len(set(replicas)) != len(replicas) or len(replicas) != len(assignment[0]):
-            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "equally many different brokers for each partition")
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "every partition must have the same number of replicas, on different brokers",
+            )
         unknown = sorted(set(replicas) - set(image.brokers))
         if unknown:
             why = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
@@ -228,8 +242,8 @@ def _check_assignment(image: ClusterImage, assignment: Sequence[Replicas]) -> li
     return list(assignment)
 
 
-def _spread(image: ClusterImage, first: int, count: int, factor: int) -> list[Replicas] | Refusal:
-    """Leaders in turn, followers next to them."""
+def _assign_round_robin(image: ClusterImage, first: int, count: int, factor: int) -> list[Replicas] | Refusal:
+    """Assign the leaders round-robin; each follower is the next broker after its leader."""
     brokers = sorted(image.brokers)
     if factor <= 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -245,13 +259,13 @@ def _spread(image: ClusterImage, first: int, count: int, factor: int) -> list[Re
     ]
 
 
-def _partitions(topic_id: UUID, first: int, placed: Iterable[Replicas]) -> list[MetadataFact]:
+def _partition_facts(topic_id: UUID, first: int, assigned: Iterable[Replicas]) -> list[MetadataFact]:
     return [
         PartitionCreated(topic_id, index, replicas, replicas, replicas[0], LeaderEpoch(0), 0)
-        for index, replicas in enumerate(placed, first)
+        for index, replicas in enumerate(assigned, first)
     ]
 
 
 def _collision_name(name: str) -> str:
-    """Metric names cannot tell "." from "_"."""
+    """Topics whose names differ only in "." and "_" would collide in metric names."""
     return name.replace(".", "_")

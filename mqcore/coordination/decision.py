@@ -1,15 +1,15 @@
-"""Machine vocabulary: what every machine of the one loop takes and gives.
+"""Machine vocabulary: what every machine takes and returns.
 
-A machine is a class with four methods and no other public mutators:
+A machine is a class with four methods and no other public method that changes it:
 
 * `decide(command, now)` reads the state and returns a `Decision`; it changes nothing.
-* `apply(fact)` changes the state and cannot refuse; replaying the journal is calling it again.
-* `deadline()` says when time itself will have something to decide (monotonic ms), or None.
-* `check()` asserts the machine's own invariants; tests call it after every step.
+* `apply(fact)` changes the state and cannot refuse. Replaying the journal means calling it for each kept fact.
+* `deadline()` returns the monotonic time in ms at which a `Tick` would decide something, or None.
+* `check()` asserts the invariants of the machine; tests call it after every step.
 
-Facts are frozen dataclasses. Some are kept in the journal, some only shape the memory of the running
-coordinator (a member has joined, a rebalance has begun): the journal's codec knows which (`encode` gives
-None for the latter). After a restart only what was kept comes back, and the machine must stand on that.
+Facts are frozen dataclasses. Some are kept in the journal. Others only shape the memory of the running coordinator (a
+member has joined, a rebalance has begun); for these the journal's codec returns None from `encode`. After a restart
+only the kept facts come back, and the machine has to work with them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, NewType, Protocol, TypeVar
 
-from mqcore.clock import Instant
+from mqcore.host import Instant
 from mqcore.identity import Millis
 
 Ticket = NewType("Ticket", int)
-"""One waiting caller. A command may answer its own ticket at once, later, or together with others'."""
+"""Identifies one waiting caller. A decision may answer the command's own ticket, earlier tickets, both or none."""
 
 Command = TypeVar("Command")
 Fact = TypeVar("Fact")
@@ -31,7 +31,7 @@ CommandIn = TypeVar("CommandIn", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Fact, Answer]):
-    """What follows from a command: facts to keep and apply, then answers to give (once the facts are committed)."""
+    """The result of a command: facts to keep and apply, and answers to give once the facts are committed."""
 
     facts: tuple[Fact, ...] = ()
     answers: tuple[tuple[Ticket, Answer], ...] = ()
@@ -39,7 +39,7 @@ class Decision(Generic[Fact, Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The command of time: a deadline has passed."""
+    """The command that a timer submits: a deadline has passed."""
 
 
 class Machine(Protocol[CommandIn, Fact, Answer]):

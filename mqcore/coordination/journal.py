@@ -1,21 +1,30 @@
-"""The journal port: where the facts of a machine are kept, in order."""
+"""Port: the journal of a machine, which keeps its facts in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 from mqcore.identity import Offset
+from mqcore.partitions.waiting_requests import OnCommit
 
 FactIn = TypeVar("FactIn", contravariant=True)
 
 
 class JournalFault(Exception):
-    """Facts could not be appended or will never be committed (disk full, leadership lost)."""
+    """The facts could not be appended, or will never be committed, for example because the disk is full."""
+
+
+class LeadershipLost(JournalFault):
+    """This broker does not lead the partition of the journal any more."""
+
+
+class UnreadableJournal(JournalFault):
+    """The journal cannot be read back: the disk failed, or its bytes are damaged."""
 
 
 class CommandFailed(JournalFault):
-    """A rule, a codec or `apply` raised an exception that none of them promises: a defect of the broker."""
+    """A rule, a codec or `apply` raised an exception that none of them documents: a defect of the broker."""
 
 
 class FactsTooLarge(JournalFault):
@@ -24,12 +33,12 @@ class FactsTooLarge(JournalFault):
 
 class Journal(Protocol, Generic[FactIn]):
     def append(self, facts: Sequence[FactIn]) -> Offset:
-        """Append the facts that are kept, as one batch, and return the end they need to be committed to.
+        """Append the facts that are kept as one batch. Return the end offset that has to be committed for them.
 
-        With nothing to keep it returns the present end. Raises `JournalFault` and changes nothing.
+        If none of the facts is kept, return the current end. Raises `JournalFault` and then changes nothing.
         """
         ...
 
-    def when_committed(self, end: Offset, then: Callable[[JournalFault | None], None]) -> None:
-        """Call `then` once everything below `end` is committed: at once if it is already."""
+    def when_committed(self, end: Offset, on_commit: OnCommit) -> None:
+        """Call `on_commit` once everything below `end` is committed, or never will be. May call it immediately."""
         ...

@@ -5,37 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from mqcore.clock import Clock
 from mqcore.coordination.decision import Fact
-from mqcore.coordination.journal import FactsTooLarge, JournalFault
+from mqcore.coordination.journal import FactsTooLarge, JournalFault, UnreadableJournal
+from mqcore.host import Clock
 from mqcore.identity import Offset
-from mqcore.log.errors import CorruptLog, LogFailed
+from mqcore.log.errors import LogFault
 from mqcore.partitions.partition import Partition
+from mqcore.partitions.waiting_requests import OnCommit
 from mqcore.wire.batches import BadBatch, check_crc, read_headers
-from mqcore.wire.records import LIMIT_BYTES, BatchTooLarge, Record, read_records
+from mqcore.wire.records import OWN_BATCH_BYTES_MAX, BatchTooLarge, Record, read_records
 
-READ_BYTES = 1 << 20
-
-UNREADABLE = (OSError, BadBatch, CorruptLog, LogFailed)
-"""What `replay` raises for a log that cannot be read: the disk failed, or its bytes are damaged."""
+READ_BYTES_MAX = 1 << 20
 
 Encode = Callable[[Fact], tuple[bytes | None, bytes | None] | None]
 """Key and value of a fact's record; None if the fact is not kept."""
 
 
 class PartitionJournal(Generic[Fact]):
-    """`limit_bytes` bounds the records of one batch; more than the reader's own limit is never written."""
+    """`limit_bytes` bounds the records of one batch. It cannot exceed the limit of what readers accept."""
 
     def __init__(
-        self, partition: Partition, encode: Encode[Fact], clock: Clock, limit_bytes: int = LIMIT_BYTES
+        self, partition: Partition, encode: Encode[Fact], clock: Clock, limit_bytes: int = OWN_BATCH_BYTES_MAX
     ) -> None:
         self._partition = partition
         self._encode = encode
         self._clock = clock
-        self._limit_bytes = min(limit_bytes, LIMIT_BYTES)
+        self._limit_bytes = min(limit_bytes, OWN_BATCH_BYTES_MAX)
 
     def append(self, facts: Sequence[Fact]) -> Offset:
-        records = self._records(facts)
+        records = self._encode_all(facts)
         if not records:
             return Offset(self._partition.log.end_offset)
         try:
@@ -45,8 +43,8 @@ class PartitionJournal(Generic[Fact]):
         except OSError as fault:
             raise JournalFault(f"{self._partition.name}: {fault}") from fault
 
-    def _records(self, facts: Sequence[Fact]) -> list[Record]:
-        """The facts that are kept. Counts while it encodes, so that an oversized decision takes no more memory."""
+    def _encode_all(self, facts: Sequence[Fact]) -> list[Record]:
+        """The records of the kept facts. Stops at the limit, so an oversized decision uses no more memory than that."""
         now_ms = self._clock.wall_ms()
         records: list[Record] = []
         size = 0
@@ -60,36 +58,40 @@ class PartitionJournal(Generic[Fact]):
                 records.append(Record(0, now_ms, key, value))
         return records
 
-    def when_committed(self, end: Offset, then: Callable[[JournalFault | None], None]) -> None:
-        def committed(fault: Exception | None) -> None:
-            then(None if fault is None else JournalFault(str(fault)))
-
-        self._partition.when_committed(end, committed)
+    def when_committed(self, end: Offset, on_commit: OnCommit) -> None:
+        self._partition.when_committed(end, on_commit)
 
 
 def replay(partition: Partition, start: int, end: int) -> Iterator[Record]:
-    """All records of [start, end) in order; one of `UNREADABLE` if the log cannot be read.
+    """All records of [start, end) in order. Raises `UnreadableJournal` if the disk fails or the bytes are damaged.
 
-    A batch above the writer's limit is read all the same if it is not compressed: an older broker wrote it, and its
-    bytes are in memory already.
+    An uncompressed batch above the writer's limit is accepted: an older broker wrote it, and its bytes are already in
+    memory.
     """
+    try:
+        yield from _read_range(partition, start, end)
+    except (OSError, BadBatch, LogFault) as fault:
+        raise UnreadableJournal(f"{partition.name} cannot be read: {fault}") from fault
+
+
+def _read_range(partition: Partition, start: int, end: int) -> Iterator[Record]:
     position = start
     while position < end:
-        found = partition.log.read(position, READ_BYTES, limit=end)
+        found = partition.log.read(position, READ_BYTES_MAX, limit=end)
         if found is None:
             return
         data = memoryview(found.read())
-        reached = position
+        next_position = position
         for place, header in read_headers(data):
             check_crc(data, header, place)
-            if not reached < header.next_offset <= end:  # the CRC does not cover the base offset
-                raise BadBatch(f"a batch of offset {header.base_offset} stands at offset {reached}")
+            if not next_position < header.next_offset <= end:  # the CRC does not cover the base offset
+                raise BadBatch(f"found a batch with base offset {header.base_offset} at offset {next_position}")
             if not header.is_control:
                 batch = data[place : place + header.size]
-                for record in read_records(batch, header, limit_bytes=max(LIMIT_BYTES, header.size)):
+                for record in read_records(batch, header, limit_bytes=max(OWN_BATCH_BYTES_MAX, header.size)):
                     if record.offset >= start:
                         yield record
-            reached = header.next_offset
-        if reached <= position:  # a damaged length or offset: reading on would never end
-            raise BadBatch(f"no whole batch at offset {position}")
-        position = reached
+            next_position = header.next_offset
+        if next_position <= position:  # a damaged length or offset; without this check the loop would never end
+            raise BadBatch(f"no complete batch at offset {position}")
+        position = next_position

@@ -1,6 +1,6 @@
-"""Room 6 · disk — the floor: files, folders, and when they are durable.
+"""Room 6 · disk — files, folders, and when they are durable.
 
-In:    bytes to append, ranges to read, names to create, rename and remove.
-Out:   bytes, and faults as `OSError`.
-From:  log (room 5).    Next: the operating system, or its crash-able twin in memory.
+In:       bytes to append, ranges to read, names to create, rename and remove.
+Out:      bytes, and faults as `OSError`.
+Used by:  log (room 5), partitions (room 4), host.    Uses: the operating system, or the simulated disk in `memory`.
 """

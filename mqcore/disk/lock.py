@@ -1,7 +1,7 @@
-"""Shell: one process for each data directory, for as long as it lives.
+"""Shell: a lock that lets only one process at a time use a data directory.
 
-Own rule: the lock is the kernel's (`flock`), so it goes with its process however that ends; the pid in the file is only
-for the message to whoever comes second.
+Own rule: the kernel holds the lock (`flock`), so it ends with its process, even if that is killed. The pid in the file
+is only for the error message of a second process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOCK_FILE: Final = ".lock"
 
 
 class DirectoryLocked(Exception):
-    """Another process works on this data directory."""
+    """Another process uses this data directory."""
 
     def __init__(self, directory: str, pid: int | None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
@@ -25,7 +25,7 @@ class DirectoryLocked(Exception):
 
 
 class DirectoryLock:
-    """Held from construction to `release`; `DirectoryLocked` if it is taken."""
+    """Held from construction to `release`. The constructor raises `DirectoryLocked` if another process holds it."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         path = os.path.join(directory, LOCK_FILE)
@@ -47,7 +47,7 @@ class DirectoryLock:
         return None
 
     def release(self) -> None:
-        """Idempotent. The file stays: removing it would let two processes lock two files of one name."""
+        """Idempotent. The file stays, because removing it would let two processes lock two files of the same name."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

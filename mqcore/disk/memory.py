@@ -1,12 +1,12 @@
-"""Store: the disk port in memory, as a twin that can crash, fill up and fail on order.
+"""Store: a simulated disk in memory. Tests make it crash, fill up or fail.
 
-    disk.crash("kill")              the process died: everything written is still there, synced or not
-    disk.crash("power")             the machine died: what was not synced survives in part, by the seed (see `platter`)
-    disk.crash_at(n, "before")      the n-th changing call from now raises `Crashed`, and so does every call after it
-    disk.fail("sync", errno.EIO)    the next sync raises; `skip` lets some pass first, `times` repeats it
-    disk.capacity = 4096            more bytes than that are ENOSPC
+    disk.crash("kill")              the process died: everything written is kept, synced or not
+    disk.crash("power")             the machine died: part of what was not synced is lost, by the seed (see `platter`)
+    disk.crash_at(n, "before")      the n-th change from now raises `Crashed`, and so does every call after it
+    disk.fail("sync", errno.EIO)    the next sync raises; `skip` lets some succeed first, `times` repeats the fault
+    disk.capacity = 4096            writing more bytes raises ENOSPC
 
-Own rule: composite calls (`replace`) are made of the same counted steps as on a real system.
+Own rule: a composite call (`replace`) consists of the same counted changes as on a real file system.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ When = Literal["before", "during", "after"]
 CallKind = Literal["open", "append", "read", "truncate", "sync", "make_directory", "rename", "remove", "sync_directory"]
 
 
-class Act(Protocol):
-    """A change, done wholly or, if the process dies in the middle of it, in part."""
+class Effect(Protocol):
+    """Makes a change completely, or only the given part if the process dies during it."""
 
     def __call__(self, part: float = 1.0) -> None: ...
 
 
 class Crashed(BaseException):
-    """The process is dead. Not an `Exception`: nothing may catch it and go on."""
+    """The process is dead. It is not an `Exception`, so that no code under test catches it."""
 
 
 @dataclass(slots=True)
@@ -44,12 +44,12 @@ class _Fault:
 
 
 class MemoryFile:
-    __slots__ = ("_content", "_disk", "_life")
+    __slots__ = ("_content", "_disk", "_generation")
 
     def __init__(self, disk: MemoryDisk, content: Content) -> None:
         self._disk = disk
         self._content = content
-        self._life = disk.life
+        self._generation = disk.generation
 
     @property
     def size(self) -> int:
@@ -69,32 +69,32 @@ class MemoryFile:
             write(free / len(data))
             content.truncate(size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._disk.change("append", write)
+        self._disk.make_change("append", write)
 
     def read(self, position: int, length: int) -> bytes:
         self._check_open()
-        self._disk.meet_fault("read")
+        self._disk.raise_injected_fault("read")
         return bytes(memoryview(self._content.now)[position : position + length])
 
     def truncate(self, size: int) -> None:
         self._check_open()
-        self._disk.change("truncate", _whole(lambda: self._content.truncate(size)))
+        self._disk.make_change("truncate", _all_or_nothing(lambda: self._content.truncate(size)))
 
     def sync(self) -> None:
         self._check_open()
-        self._disk.change("sync", _whole(self._content.sync))
+        self._disk.make_change("sync", _all_or_nothing(self._content.sync))
 
     def close(self) -> None:
-        self._life = -1
+        self._generation = -1
 
     def _check_open(self) -> None:
-        if self._life != self._disk.life:
+        if self._generation != self._disk.generation:
             self._disk.check_alive()
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 class MemoryDisk:
-    """A tree of files in memory; `seed` decides what a power loss takes."""
+    """A tree of files in memory. `seed` decides what a power loss destroys."""
 
     def __init__(self, seed: int | Random = 0, *, capacity: int | None = None) -> None:
         self._random = seed if isinstance(seed, Random) else Random(seed)
@@ -106,16 +106,16 @@ class MemoryDisk:
         self._dead = False
         self.capacity = capacity
         self.now_ms = 0
-        self.changes = 0  # changing calls so far: what a test enumerates
-        self.life = 0  # files of an earlier life are closed
+        self.changes = 0  # so far; a test crashes at each of them in turn
+        self.generation = 0  # rises with each crash; files opened before it are closed
 
-    # --- troubles ----------------------------------------------------------------------------------------------------
+    # --- crashes and faults ------------------------------------------------------------------------------------------
 
     def crash(self, kind: Literal["kill", "power"]) -> None:
-        """Begin a new life on what is left."""
+        """End the process or the machine. The disk can then be used again, with what is left."""
         if kind == "power":
             lose_power(self._root, self._pending, self._random)
-        self.life += 1
+        self.generation += 1
         self._dead, self._crash_in = False, None
         self._faults.clear()
 
@@ -129,7 +129,7 @@ class MemoryDisk:
         if self._dead:
             raise Crashed
 
-    def meet_fault(self, kind: CallKind) -> None:
+    def raise_injected_fault(self, kind: CallKind) -> None:
         self.check_alive()
         for fault in self._faults:
             if fault.kind != kind:
@@ -140,29 +140,29 @@ class MemoryDisk:
                 fault.times -= 1
                 raise OSError(fault.error, os.strerror(fault.error))
 
-    def change(self, kind: CallKind, act: Act) -> None:
-        """One changing call: counted, and refused, cut short or survived as ordered."""
-        self.meet_fault(kind)
+    def make_change(self, kind: CallKind, effect: Effect) -> None:
+        """Make one change. It is counted, and fails or crashes as the test has arranged."""
+        self.raise_injected_fault(kind)
         self.changes += 1
         if self._crash_in is not None:
             self._crash_in -= 1
             if self._crash_in == 0:
                 self._dead = True
                 if self._crash_when == "after":
-                    act()
+                    effect()
                 elif self._crash_when == "during":
-                    act(self._random.random())
+                    effect(self._random.random())
                 raise Crashed
-        act()
+        effect()
 
-    def _rename_atomically(self, kind: CallKind, *entries: tuple[Folder, str, Node | None]) -> None:
+    def _change_names(self, kind: CallKind, *entries: tuple[Folder, str, Node | None]) -> None:
         change = NameChange(entries)
 
-        def act() -> None:
+        def effect() -> None:
             change.apply()
             self._pending.append(change)
 
-        self.change(kind, _whole(act))
+        self.make_change(kind, _all_or_nothing(effect))
 
     # --- the port ----------------------------------------------------------------------------------------------------
 
@@ -176,13 +176,13 @@ class MemoryDisk:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return node
 
-    def _place(self, path: str) -> tuple[Folder, str]:
+    def _parent_and_name(self, path: str) -> tuple[Folder, str]:
         parent, _, name = path.rpartition("/")
         return self._folder(parent), name
 
     def _node(self, path: str) -> Node | None:
         try:
-            folder, name = self._place(path)
+            folder, name = self._parent_and_name(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return folder.names.get(name)
@@ -196,10 +196,10 @@ class MemoryDisk:
         return node
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        self.meet_fault("open")
+        self.raise_injected_fault("open")
         if create and self._node(path) is None:
-            folder, name = self._place(path)
-            self._rename_atomically("open", (folder, name, Content(modified_ms=self.now_ms)))
+            folder, name = self._parent_and_name(path)
+            self._change_names("open", (folder, name, Content(modified_ms=self.now_ms)))
         return MemoryFile(self, self._content(path))
 
     def exists(self, path: str) -> bool:
@@ -224,7 +224,7 @@ class MemoryDisk:
         parent = self._root
         for name in filter(None, path.split("/")):
             if name not in parent.names:
-                self._rename_atomically("make_directory", (parent, name, Folder()))
+                self._change_names("make_directory", (parent, name, Folder()))
             node = parent.names[name]
             if not isinstance(node, Folder):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -232,43 +232,43 @@ class MemoryDisk:
 
     def rename(self, old: str, new: str) -> None:
         self.check_alive()
-        from_folder, from_name = self._place(old)
+        from_folder, from_name = self._parent_and_name(old)
         if from_name not in from_folder.names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), old)
         node = from_folder.names[from_name]
-        to_folder, to_name = self._place(new)
+        to_folder, to_name = self._parent_and_name(new)
         if isinstance(to_folder.names.get(to_name), Folder):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), new)
-        self._rename_atomically("rename", (from_folder, from_name, None), (to_folder, to_name, node))
+        self._change_names("rename", (from_folder, from_name, None), (to_folder, to_name, node))
 
     def remove(self, path: str) -> None:
         self.check_alive()
         if self._node(path) is not None:
-            folder, name = self._place(path)
-            self._rename_atomically("remove", (folder, name, None))
+            folder, name = self._parent_and_name(path)
+            self._change_names("remove", (folder, name, None))
 
     def sync_directory(self, path: str) -> None:
         self.check_alive()
         folder = self._folder(path)
 
-        def act() -> None:
+        def effect() -> None:
             for change in [one for one in self._pending if any(entry[0] is folder for entry in one.entries)]:
                 change.persist()
                 self._pending.remove(change)
 
-        self.change("sync_directory", _whole(act))
+        self.make_change("sync_directory", _all_or_nothing(effect))
 
     def read_whole(self, path: str) -> bytes:
-        self.meet_fault("read")
+        self.raise_injected_fault("read")
         return bytes(self._content(path).now)
 
     def replace(self, path: str, content: bytes) -> None:
-        beside = f"{path}.tmp"
-        file = self.open(beside, create=True)
+        temporary = f"{path}.tmp"
+        file = self.open(temporary, create=True)
         file.truncate(0)
         file.append([content])
         file.sync()
-        self.rename(beside, path)
+        self.rename(temporary, path)
         self.sync_directory(path.rpartition("/")[0])
 
     def free_bytes(self) -> int:
@@ -280,11 +280,11 @@ def _used(folder: Folder) -> int:
     return sum(_used(node) if isinstance(node, Folder) else len(node.now) for node in folder.names.values())
 
 
-def _whole(act: Callable[[], None]) -> Act:
-    """A change that the system makes at once or not at all."""
+def _all_or_nothing(effect: Callable[[], None]) -> Effect:
+    """A change that the file system makes completely or not at all."""
 
-    def whole_or_nothing(part: float = 1.0) -> None:
+    def effect_unless_cut_short(part: float = 1.0) -> None:
         if part == 1.0:
-            act()
+            effect()
 
-    return whole_or_nothing
+    return effect_unless_cut_short

@@ -1,7 +1,7 @@
-"""Machine: what survives of files and folders when the power goes; the inside of `memory`.
+"""Machine: what survives a power loss on the simulated disk in `memory`.
 
-Own rule: the model is harsher than any real file system. Of everything not synced, each 512-byte sector of each write,
-each truncation and each change of a name survives or not on its own; only what was synced is certain.
+Own rule: the model is harsher than any real file system. Only synced data is certain. Of everything else, each 512-byte
+sector of each write, each truncation and each change of a name survives or is lost independently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Truncate:
 
 @dataclass(eq=False, slots=True)
 class Content:
-    """A file without a name: what a reader sees, what is durable, and what happened in between."""
+    """The content of a file: what a reader sees, what is durable, and the changes between the two."""
 
     now: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -54,21 +54,23 @@ class Content:
 
 
 def surviving_content(durable: bytes, pending: list[Write | Truncate], random: Random) -> bytearray:
-    """The durable bytes and an arbitrary part of what came after."""
+    """The durable bytes and an arbitrary part of the later changes."""
     content = bytearray(durable)
-    keep = random.choice((0.0, 1.0, random.random(), random.random()))  # nothing, everything, some
+    survival_rate = random.choice((0.0, 1.0, random.random(), random.random()))  # none, all, or some survive
     prefix = random.randrange(len(pending) + 1) if random.random() < 0.5 else len(pending)
     for change in pending[:prefix]:
         if isinstance(change, Truncate):
-            if random.random() < keep:
+            if random.random() < survival_rate:
                 del content[change.size :]
                 content.extend(bytes(change.size - len(content)))
             continue
         for start, piece in _sectors(change):
-            if random.random() < keep:
-                content.extend(bytes(max(0, start - len(content))))  # a sector that came earlier than those before it
+            if random.random() < survival_rate:
+                content.extend(
+                    bytes(max(0, start - len(content)))
+                )  # this sector was written before the ones in front of it
                 content[start : start + len(piece)] = piece
-    if pending and random.random() < 0.2:  # the new size made it, the data did not
+    if pending and random.random() < 0.2:  # the new size survived, the data did not
         content.extend(bytes(random.randrange(4 * SECTOR)))
     return content
 
@@ -87,7 +89,7 @@ Node = Union[Content, "Folder"]
 
 @dataclass(eq=False, slots=True)
 class Folder:
-    """Names as they are seen, and as they are on the platter."""
+    """The names that the process sees, and those that would survive a power loss."""
 
     names: dict[str, Node] = field(default_factory=dict)
     durable: dict[str, Node] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """One atomic change of names: (folder, name, what it now is or None) for each name it touches."""
+    """One atomic change of names: (folder, name, what the name now means, or None) for each name in it."""
 
     entries: tuple[tuple[Folder, str, Node | None], ...]
 
@@ -116,19 +118,19 @@ def _set(names: dict[str, Node], name: str, node: Node | None) -> None:
 
 
 def lose_power(root: Folder, pending: list[NameChange], random: Random) -> None:
-    """Settle which name changes survived, then which bytes of every file that still has a name."""
-    keep = random.choice((0.0, 1.0, random.random(), random.random()))
+    """Decide which name changes survive, then which bytes of every file that still has a name."""
+    survival_rate = random.choice((0.0, 1.0, random.random(), random.random()))
     for change in pending:
-        if random.random() < keep:
+        if random.random() < survival_rate:
             change.persist()
     pending.clear()
-    _settle(root, random)
+    _lose_unsynced(root, random)
 
 
-def _settle(folder: Folder, random: Random) -> None:
+def _lose_unsynced(folder: Folder, random: Random) -> None:
     folder.names = dict(folder.durable)
     for _, node in sorted(folder.names.items()):
         if isinstance(node, Folder):
-            _settle(node, random)
+            _lose_unsynced(node, random)
         else:
             node.lose_power(random)

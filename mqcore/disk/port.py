@@ -1,12 +1,12 @@
-"""The port: what the broker asks of a file system. `posix` answers with a real one, `memory` with a twin
-that can lose power; tests/contract runs one suite against both.
+"""Port: what the broker needs of a file system. `posix` is the real one; `memory` is a simulated one that can lose
+power. tests/contract runs the same suite against both.
 
 Rules of the port:
-* Every call is synchronous. Only `File.sync` is slow enough to be taken off the event loop, and it is
-  the only call that may run on another thread while the loop goes on appending to the same file.
-* Faults are `OSError` with errno (ENOSPC, EIO, EMFILE, …). Nothing here retries, logs or decides.
+* Every call is synchronous. Only `File.sync` is slow enough to run outside of the event loop, and it is the only call
+  that may run on another thread while the loop appends to the same file.
+* Faults are `OSError` with an errno (ENOSPC, EIO, EMFILE, …). Nothing here retries, logs or decides.
 * Paths are relative to the disk's root, with "/" between names.
-* Creating, renaming and removing names is durable only after `sync_directory` of the folder.
+* A name that was created, renamed or removed is durable only after `sync_directory` of its folder.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """An open file, appended at its end and read anywhere."""
+    """An open file that is appended at its end and read at any position."""
 
     @property
     def size(self) -> int:
-        """Bytes in the file, as last written by us; no system call."""
+        """The size after our last write. Makes no system call."""
         ...
 
     def append(self, chunks: Sequence[Buffer]) -> None:
-        """Write all chunks at the end, or raise and leave the size as it was (a half-written tail is cut back)."""
+        """Write all chunks at the end. If that fails, raise and cut off a partial write, so the size is unchanged."""
         ...
 
     def read(self, position: int, length: int) -> bytes:
@@ -36,11 +36,11 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Block until everything appended before the call is durable (fdatasync). A fault is final: never retry."""
+        """Block until everything appended before the call is durable (fdatasync). Never retry after a fault."""
         ...
 
     def close(self) -> None:
-        """Give the file back. Reads that are under way by the same object must have ended. Idempotent."""
+        """Close the file. No read on the same object may be running. Idempotent."""
         ...
 
 
@@ -48,7 +48,7 @@ class Disk(Protocol):
     """A tree of files below one root."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and appending; `create` makes it if absent (then sync the folder yourself)."""
+        """Open for reading and appending. `create` makes a missing file; the caller then syncs the folder."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -58,19 +58,19 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def names(self, directory: str) -> list[str]:
-        """The names in a folder, sorted; folders end with "/". A missing folder is FileNotFoundError."""
+        """The sorted names in a folder; folder names end with "/". Raises FileNotFoundError for a missing folder."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make it and its parents; fine if it is there."""
+        """Make the folder and its parents. An existing folder is not an error."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Atomically, replacing `new` if there is one. Works for folders too."""
+        """Rename a file or folder atomically, replacing a file at `new`."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file or a whole folder; fine if it is gone."""
+        """Remove a file or a folder with its content. A missing path is not an error."""
         ...
 
     def sync_directory(self, path: str) -> None: ...
@@ -78,7 +78,7 @@ class Disk(Protocol):
     def read_whole(self, path: str) -> bytes: ...
 
     def replace(self, path: str, content: bytes) -> None:
-        """Make `path` hold `content`, atomically and durably: write beside, sync, rename, sync the folder."""
+        """Atomically and durably write the file: write a temporary file, sync it, rename it, sync the folder."""
         ...
 
     def free_bytes(self) -> int: ...

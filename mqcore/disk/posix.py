@@ -1,8 +1,9 @@
 """Store: the disk port over a real file system.
 
-Own rule: every write names its position (`pwrite`), never the kernel's file pointer. What a failed append left behind
-is therefore overwritten by the next one even if cutting it back failed as well.
-A file is closed by `close` or when nobody holds it any more: a range being sent outlives the removal of its segment.
+Own rules:
+* Every write gives its position (`pwrite`) and never uses the kernel's file pointer. So the next append overwrites what
+  a failed one left behind, even if cutting that off failed too.
+* A file is closed by `close` or with its last reference, so a range that is being sent outlives its segment.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Final
 
 from mqcore.disk.port import Buffer
 
-_MOST_CHUNKS: Final = 1024  # IOV_MAX
-_LARGE: Final = 8 << 20
+_CHUNKS_MAX: Final = 1024  # the kernel's IOV_MAX
+_LARGE_FILE_BYTES_MIN: Final = 8 << 20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # not every POSIX system has it
 
 
 class PosixFile:
-    """One file descriptor and the size that we gave the file."""
+    """One file descriptor, and the size that our writes have given the file."""
 
     __slots__ = ("_descriptor", "_size")
 
@@ -57,10 +58,10 @@ class PosixFile:
             raise
 
     def _write_all(self, rest: list[Buffer], position: int) -> int:
-        """Short writes go on where they ended; an error is the system's answer, not ours to repeat."""
+        """Continue after short writes. An error is raised and not repeated."""
         start = position
         while rest:
-            taken = os.pwritev(self._descriptor, rest[:_MOST_CHUNKS], position)
+            taken = os.pwritev(self._descriptor, rest[:_CHUNKS_MAX], position)
             position += taken
             while rest and taken >= len(rest[0]):
                 taken -= len(rest.pop(0))
@@ -69,7 +70,7 @@ class PosixFile:
         return position - start
 
     def _cut_back(self) -> None:
-        with contextlib.suppress(OSError):  # the first fault is the one to report
+        with contextlib.suppress(OSError):  # the caller reports the fault of the write
             os.ftruncate(self._descriptor, self._size)
 
     def read(self, position: int, length: int) -> bytes:
@@ -91,7 +92,7 @@ class PosixFile:
         self._size = size
 
     def sync(self) -> None:
-        if self._descriptor < 0:  # Python would call it a ValueError
+        if self._descriptor < 0:  # `fdatasync` would raise a ValueError
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         _fdatasync(self._descriptor)
 
@@ -106,7 +107,7 @@ class PosixFile:
 
 
 class PosixDisk:
-    """The folder `root` and everything below it; the folder is made if it is not there."""
+    """The folder `root`, which is made if it is missing, and everything below it."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.fspath(root)
@@ -158,7 +159,7 @@ class PosixDisk:
             return
 
     def sync_directory(self, path: str) -> None:
-        """Uses a spare descriptor when there is no other: the caller has renamed files, and cannot take that back."""
+        """Use a spare descriptor if the process has no other: the caller has renamed files and cannot undo that."""
         try:
             descriptor = os.open(self._path(path), _FOLDER)
         except OSError as error:
@@ -170,7 +171,7 @@ class PosixDisk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-            if self._spare < 0:  # another thread took the descriptor before
+            if self._spare < 0:  # another thread used up the spare descriptor
                 with self._spare_lock, contextlib.suppress(OSError):
                     self._close_spare()
                     self._spare = os.open(self._root, _FOLDER)
@@ -195,15 +196,15 @@ class PosixDisk:
             return file.read()
 
     def replace(self, path: str, content: bytes) -> None:
-        beside = f"{path}.tmp"
-        file = self.open(beside, create=True)
+        temporary = f"{path}.tmp"
+        file = self.open(temporary, create=True)
         try:
-            file.truncate(0)  # a crash may have left an older attempt
+            file.truncate(0)  # a crash may have left a temporary file
             file.append([content])
             file.sync()
         finally:
             file.close()
-        self.rename(beside, path)
+        self.rename(temporary, path)
         self.sync_directory(os.path.dirname(path))
 
     def free_bytes(self) -> int:
@@ -212,14 +213,16 @@ class PosixDisk:
 
 
 def _unlink(path: str) -> None:
-    """The name goes now. The pages of a large file, which take the kernel up to 0.2 s a gigabyte, are given back when
-    nobody holds it any more: so the last hold is let go on a thread."""
-    if os.lstat(path).st_size < _LARGE:
+    """Unlink at once, but free the pages of a large file on a thread.
+
+    Unlinking is instant. Freeing the pages takes the kernel up to 0.2 s per gigabyte, and happens when the last
+    descriptor is closed."""
+    if os.lstat(path).st_size < _LARGE_FILE_BYTES_MIN:
         os.unlink(path)
         return
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # without a descriptor it takes its time here
+    except OSError:  # without a free descriptor, free the pages here
         os.unlink(path)
         return
     try:

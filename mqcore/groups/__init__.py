@@ -1,6 +1,6 @@
-"""Room 11 · groups — who reads what, and how far they have read.
+"""Room 11 · groups — which consumers read which partitions, and how far they have read.
 
 In:    joins, heartbeats, syncs, commits.
-Out:   generations, assignments, offsets; kept in `__consumer_offsets`.
-From:  apis (room 3).    Next: coordination (room 9).
+Out:   generations, assignments and offsets, kept in `__consumer_offsets`.
+Used by: apis.    Uses: coordination, and partitions for the journal.
 """

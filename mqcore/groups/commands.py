@@ -1,7 +1,8 @@
-"""Machine vocabulary: what a group can be asked, and what it answers.
+"""Machine vocabulary: the commands of a group and their answers.
 
-Each command names the type of its answer (`Asks[...]`), so that a caller gets what it asked for or a bare `ErrorCode`
-when no group could be asked (no coordinator here, still loading, the journal failed).
+Each command names the type of its answer (`CommandWithAnswer[...]`). A caller gets an answer of that type, or a bare
+`ErrorCode` if the command did not reach the group: another broker coordinates it, it is still loading, or its journal
+failed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
 from mqcore.groups.facts import CommittedOffset, Member, Protocols
 from mqcore.identity import LeaderEpoch, Offset
@@ -21,7 +22,7 @@ NO_GENERATION = -1
 
 
 class Phase(Enum):
-    """The states of a group, by the names that Kafka shows to clients."""
+    """The phases of a group, by the names of their states in Kafka."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -30,7 +31,7 @@ class Phase(Enum):
     DEAD = "Dead"
 
 
-# Answers (those of Heartbeat, Delete and the house-keeping commands are an ErrorCode)
+# Answers. Heartbeat, DeleteGroup and the broker's own commands are answered with an ErrorCode.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,14 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LeaveAnswer:
-    """One error per member that was to leave, in the order of the command."""
+    """One error for each member of the command, in its order."""
 
     errors: tuple[ErrorCode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswer:
-    """One error per offset, in the order of the command."""
+    """One error for each offset of the command, in its order."""
 
     errors: tuple[ErrorCode, ...]
 
@@ -75,12 +76,12 @@ class FetchAnswer:
 @dataclass(frozen=True, slots=True)
 class DeleteOffsetsAnswer:
     error: ErrorCode
-    subscribed_topics: frozenset[str] = frozenset()  # their offsets stay: GROUP_SUBSCRIBED_TO_TOPIC
+    subscribed_topics: frozenset[str] = frozenset()  # their offsets stay (GROUP_SUBSCRIBED_TO_TOPIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """`phase` is Dead for a group that is not there."""
+    """`phase` is Dead for a group that does not exist."""
 
     phase: Phase
     protocol_type: str = ""
@@ -91,16 +92,24 @@ class Description:
 # Commands
 
 
-class Asks(Generic[A]):
+class CommandWithAnswer(Generic[A]):
     """The base of commands that are answered with an `A`."""
 
     __slots__ = ()
 
+    @classmethod
+    def answer_type(cls) -> type[A]:
+        """The type in the brackets of the base class."""
+        (base,) = getattr(cls, "__orig_bases__")  # noqa: B009 (mypy does not know the attribute)
+        (answer_type,) = get_args(base)
+        assert isinstance(answer_type, type)
+        return answer_type
+
 
 @dataclass(frozen=True, slots=True)
-class Join(Asks[JoinAnswer]):
+class Join(CommandWithAnswer[JoinAnswer]):
     member_id: str
-    fresh_member_id: str  # to give to a client that has none; chance belongs to the shell
+    fresh_member_id: str  # for a client without an id; made by the caller, because a machine makes no random ids
     instance_id: str | None
     client_id: str
     client_host: str
@@ -108,12 +117,12 @@ class Join(Asks[JoinAnswer]):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: Protocols
-    id_required: bool = False  # JoinGroup 4+: come back with the id you were given
+    requires_issued_id: bool = False  # JoinGroup 4+: a client without an id is issued one and has to join again with it
     can_skip_assignment: bool = False  # JoinGroup 9+
 
 
 @dataclass(frozen=True, slots=True)
-class Sync(Asks[SyncAnswer]):
+class Sync(CommandWithAnswer[SyncAnswer]):
     member_id: str
     generation: int
     instance_id: str | None = None
@@ -123,20 +132,20 @@ class Sync(Asks[SyncAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat(Asks[ErrorCode]):
+class Heartbeat(CommandWithAnswer[ErrorCode]):
     member_id: str
     generation: int
     instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Leave(Asks[LeaveAnswer]):
+class Leave(CommandWithAnswer[LeaveAnswer]):
     members: tuple[tuple[str, str | None], ...]  # member id, instance id
 
 
 @dataclass(frozen=True, slots=True)
-class Abandon(Asks[ErrorCode]):
-    """The connection of a client that waits in JoinGroup has closed."""
+class AbandonJoin(CommandWithAnswer[ErrorCode]):
+    """The connection of a client that waits in JoinGroup was closed."""
 
     member_id: str
 
@@ -151,7 +160,7 @@ class OffsetToCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitOffsets(Asks[CommitAnswer]):
+class CommitOffsets(CommandWithAnswer[CommitAnswer]):
     member_id: str
     generation: int
     instance_id: str | None
@@ -160,42 +169,42 @@ class CommitOffsets(Asks[CommitAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
-class FetchOffsets(Asks[FetchAnswer]):
-    """`wanted` None: all there are."""
+class FetchOffsets(CommandWithAnswer[FetchAnswer]):
+    """`wanted` None stands for all offsets of the group."""
 
     wanted: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOffsets(Asks[DeleteOffsetsAnswer]):
+class DeleteOffsets(CommandWithAnswer[DeleteOffsetsAnswer]):
     partitions: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup(Asks[ErrorCode]):
+class DeleteGroup(CommandWithAnswer[ErrorCode]):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Describe(Asks[Description]):
+class Describe(CommandWithAnswer[Description]):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetTopic(Asks[ErrorCode]):
-    """A topic was deleted; one of the same name will be another."""
+class ForgetTopic(CommandWithAnswer[ErrorCode]):
+    """A topic was deleted. A new topic of the same name must not get its offsets."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireOffsets(Asks[ErrorCode]):
-    """Look for offsets past their retention, by the wall clock."""
+class ExpireOffsets(CommandWithAnswer[ErrorCode]):
+    """Remove offsets that are older than their retention, by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resume(Asks[ErrorCode]):
-    """The group has been loaded: sessions start again."""
+class ResumeSessions(CommandWithAnswer[ErrorCode]):
+    """The group was loaded, so the sessions of its members start again."""
 
 
 GroupCommand = (
@@ -203,7 +212,7 @@ GroupCommand = (
     | Sync
     | Heartbeat
     | Leave
-    | Abandon
+    | AbandonJoin
     | CommitOffsets
     | FetchOffsets
     | DeleteOffsets
@@ -211,7 +220,7 @@ GroupCommand = (
     | Describe
     | ForgetTopic
     | ExpireOffsets
-    | Resume
+    | ResumeSessions
 )
 
 GroupAnswer = (

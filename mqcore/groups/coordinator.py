@@ -1,8 +1,8 @@
-"""Shell: the groups of this broker. Finds the machine a command is for, or says why there is none.
+"""Shell: the groups of this broker. Finds the group that a command is for, or the error that says why there is none.
 
-A group lives in one partition of `__consumer_offsets`; whoever leads the partition coordinates the group. A group
-that nobody has asked for and one that was forgotten are the same thing: a machine in its first state. So every command
-gets a machine, and one that is still blank afterwards is dropped again.
+A group lives in one partition of `__consumer_offsets`, and the leader of that partition coordinates it. A group that
+never existed and a group that was removed are the same: a machine in its first state. So each command gets a machine,
+and one that is still blank afterwards is dropped.
 """
 
 from __future__ import annotations
@@ -11,106 +11,104 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-from mqcore.clock import Clock, Timer
-from mqcore.coordination.journal import CommandFailed, FactsTooLarge, JournalFault
 from mqcore.groups.commands import (
-    Asks,
+    A,
+    CommandWithAnswer,
     CommitOffsets,
     ExpireOffsets,
-    GroupAnswer,
     GroupCommand,
     Join,
     Phase,
 )
-from mqcore.groups.led import LedPartition, Resigned
 from mqcore.groups.memory import GroupMemory
-from mqcore.groups.records import OFFSETS_TOPIC, partition_of
+from mqcore.groups.pending import PendingCommand, PendingCommands
+from mqcore.groups.records import partition_of
 from mqcore.groups.rules import GroupRules
-from mqcore.identity import TopicPartition
+from mqcore.groups.shard import GroupShard
+from mqcore.host import Clock, Timer
+from mqcore.identity import OFFSETS_TOPIC, TopicPartition
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
-A = TypeVar("A")
-
-MAX_GROUPS = 20_000
-"""Groups of a broker; a join or a commit of a further one is answered with POLICY_VIOLATION."""
+GROUPS_MAX = 20_000
+"""Groups of a broker; a join or a commit that would create another one is answered with POLICY_VIOLATION."""
 GROUPS_PER_STEP = 500  # ~10 ms
 EXPIRED_GROUPS_PER_STEP = 200
-"""Groups whose offsets are looked at in one turn of the event loop."""
+"""Groups whose offsets are checked for their age in one turn of the event loop."""
 REFUSALS_LOG_INTERVAL_MS = 60_000
 
 
-class Listed(NamedTuple):
+class GroupListing(NamedTuple):
     group_id: str
     protocol_type: str
     phase: Phase
 
 
 class GroupCoordinator:
-    """`partitions_of` says how many partitions a topic has now; 0 if there is no such topic."""
+    """`partition_count` returns how many partitions a topic has; 0 if there is no such topic."""
 
     def __init__(
         self,
         rules: GroupRules,
         clock: Clock,
-        partitions_of: Callable[[str], int],
+        partition_count: Callable[[str], int],
         *,
         expiry_interval_ms: int = 600_000,
-        forgotten: Callable[[Partition], None] = lambda partition: None,
+        on_topic_forgotten: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
-        """`forgotten` is told of each partition that got tombstones for the offsets of a deleted topic."""
+        """`on_topic_forgotten` is called for each partition that got tombstones for the offsets of a deleted topic."""
         self._rules = rules
         self._clock = clock
-        self._partitions_of = partitions_of
+        self._partition_count = partition_count
         self._expiry_interval_ms = expiry_interval_ms
-        self._forgotten = forgotten
+        self._on_topic_forgotten = on_topic_forgotten
         self._expiry: Timer | None = None
         self.memory = GroupMemory(rules.memory_bytes)
-        self._refused_before = 0
-        self._quiet_until_ms = 0
-        self._led: dict[int, LedPartition] = {}
-        self._to_load: deque[LedPartition] = deque()
+        self._refusals_logged = 0
+        self._next_refusal_log_ms = 0
+        self._shards: dict[int, GroupShard] = {}
+        self._to_load: deque[GroupShard] = deque()
         self._loading: Timer | None = None
-        self._offline: dict[int, set[str]] = {}  # partitions whose log could not be opened: topics deleted since
+        self._offline: dict[int, set[str]] = {}  # partitions without a log, and the topics deleted in the meantime
 
     # ── leadership ───────────────────────────────────────────────────────────────────────────────
 
     def lead(self, index: int, partition: Partition) -> None:
-        """Take over the groups of a partition: they are loaded from its log first, a piece at a time."""
+        """Take over the groups of a partition. They are unavailable until they are loaded from its log, in steps."""
         deleted_topics = self._deleted_topics(index)
         self.resign(index)
-        self._led[index] = led = LedPartition(
+        self._shards[index] = shard = GroupShard(
             partition,
             self._rules,
             self._clock,
-            lambda topic: self._partitions_of(topic) > 0,
+            lambda topic: self._partition_count(topic) > 0,
             self.memory,
-            self._forgotten,
+            self._on_topic_forgotten,
         )
-        led.deleted_topics |= deleted_topics
-        self._to_load.append(led)
+        shard.deleted_topics |= deleted_topics
+        self._to_load.append(shard)
         if self._loading is None:
-            self._load()
+            self._load_step()
         if self._expiry is None:
             self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
 
-    def _load(self) -> None:
-        """One partition after the other, so that no more than one holds what its log has deleted since.
+    def _load_step(self) -> None:
+        """Load one partition after the other, because each needs extra memory for what its log has deleted since.
 
-        A log that another broker wrote may hold more than the budget. Each partition then still has a share for its
-        small groups; all of them together end at one and a half budgets.
+        A log that another broker wrote may hold more than the budget. Each partition keeps a share for its small
+        groups even then, so that all partitions together use at most one and a half budgets.
         """
         self._loading = None
-        loaded = 1 + sum(led.unavailable is None for led in self._led.values())
-        count = max(loaded, self._partitions_of(OFFSETS_TOPIC))
-        if self._to_load[0].load(self.memory.limit + self.memory.limit * loaded // (2 * count)):
+        loaded = 1 + sum(shard.unavailable is None for shard in self._shards.values())
+        count = max(loaded, self._partition_count(OFFSETS_TOPIC))
+        if self._to_load[0].load_step(self.memory.limit + self.memory.limit * loaded // (2 * count)):
             self._to_load.popleft()
         if self._to_load:
-            self._loading = self._clock.call_soon(self._load)
+            self._loading = self._clock.call_soon(self._load_step)
 
     def cannot_lead(self, index: int) -> None:
         """The log of this partition could not be opened: its groups are unavailable, and no other broker has them."""
@@ -120,21 +118,21 @@ class GroupCoordinator:
 
     def _deleted_topics(self, index: int) -> set[str]:
         """Topics that were deleted while the groups of this partition were not loaded."""
-        led = self._led.get(index)
-        return self._offline.get(index, set()) | (set() if led is None else led.deleted_topics)
+        shard = self._shards.get(index)
+        return self._offline.get(index, set()) | (set() if shard is None else shard.deleted_topics)
 
     def resign(self, index: int) -> None:
-        """Somebody else coordinates these groups now, or nobody: all who wait are told to look for it."""
+        """This broker does not coordinate the groups of the partition any more. Waiting callers get NOT_COORDINATOR."""
         self._offline.pop(index, None)
-        led = self._led.pop(index, None)
-        if led is not None:
-            led.stop()
-        if not self._led and self._expiry is not None:
+        shard = self._shards.pop(index, None)
+        if shard is not None:
+            shard.stop()
+        if not self._shards and self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
 
     def close(self) -> None:
-        for index in list(self._led):
+        for index in list(self._shards):
             self.resign(index)
         self._to_load.clear()
         if self._loading is not None:
@@ -143,123 +141,102 @@ class GroupCoordinator:
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────
 
-    def submit(self, group_id: str, command: Asks[A], waiter: Callable[[A | ErrorCode], None]) -> None:
-        """Ask a group; `waiter` is called exactly once, with its answer or with the reason why it was not asked."""
-        led = self._coordinating(group_id)
-        if isinstance(led, ErrorCode):
-            waiter(led)
+    def submit(self, group_id: str, command: CommandWithAnswer[A], on_answer: Callable[[A | ErrorCode], None]) -> None:
+        """`on_answer` is called exactly once: with the answer, or with the reason why no group got the command."""
+        shard = self._coordinating(group_id)
+        if isinstance(shard, ErrorCode):
+            on_answer(shard)
             return
-        runner = led.groups.get(group_id)
-        if runner is None:
-            if isinstance(command, Join | CommitOffsets) and self.group_count >= MAX_GROUPS:
-                waiter(ErrorCode.POLICY_VIOLATION)
-                return
-            runner = led.create(group_id)  # for other commands it stays blank and is dropped below
+        would_create = isinstance(command, Join | CommitOffsets) and group_id not in shard.groups
+        if would_create and self.group_count >= GROUPS_MAX:
+            on_answer(ErrorCode.POLICY_VIOLATION)
+            return
+        pending = PendingCommand(command, on_answer)
+        assert isinstance(command, GroupCommand)
+        shard.submit(group_id, command, pending.answer)
+        if self.memory.refused > self._refusals_logged:
+            self._log_refusals()
 
-        def answered(answer: GroupAnswer | JournalFault) -> None:
-            if isinstance(answer, JournalFault):
-                waiter(error_of(answer))
-            else:
-                waiter(cast(A, answer))
-
-        try:
-            runner.submit(cast(GroupCommand, command), answered)
-        finally:
-            led.drop_if_blank(group_id)
-        if self.memory.refused > self._refused_before:
-            self._log_refused()
-
-    def _log_refused(self) -> None:
-        """At most one line a minute, because clients come again and again."""
-        self._refused_before = self.memory.refused
+    def _log_refusals(self) -> None:
+        """At most one line per minute, because refused clients retry often."""
+        self._refusals_logged = self.memory.refused
         now_ms = self._clock.now().monotonic_ms
-        if now_ms >= self._quiet_until_ms:
-            self._quiet_until_ms = now_ms + REFUSALS_LOG_INTERVAL_MS
+        if now_ms >= self._next_refusal_log_ms:
+            self._next_refusal_log_ms = now_ms + REFUSALS_LOG_INTERVAL_MS
             facts = {"used": self.memory.used, "limit": self.memory.limit, "refused": self.memory.refused}
             log.warning("the memory of groups is used up; joins and commits are refused", extra=facts)
 
     def submit_all(
-        self, requests: Sequence[tuple[str, Asks[A]]], waiter: Callable[[list[A | ErrorCode]], None]
+        self,
+        commands: Sequence[tuple[str, CommandWithAnswer[A]]],
+        on_answers: Callable[[list[A | ErrorCode]], None],
     ) -> None:
-        """Ask several groups; `waiter` gets all answers at once, in the order of the requests.
+        """Submit a command to each of several groups; `on_answers` gets all answers at once, in their order.
 
-        A request may name as many groups as fit into it: a long one is gone through between other work.
+        One request may name very many groups, so a long list is worked off in steps, between other work.
         """
-        answers: list[A | ErrorCode | None] = [None] * len(requests)
-        missing = len(requests)
-        if not missing:
-            waiter([])
+        self._submit_some(commands, PendingCommands(len(commands), on_answers), 0)
 
-        def collect(index: int) -> Callable[[A | ErrorCode], None]:
-            def collected(answer: A | ErrorCode) -> None:
-                nonlocal missing
-                answers[index] = answer
-                missing -= 1
-                if not missing:
-                    waiter(cast(list[A | ErrorCode], answers))
+    def _submit_some(
+        self, commands: Sequence[tuple[str, CommandWithAnswer[A]]], pending: PendingCommands[A], start: int
+    ) -> None:
+        end = start + GROUPS_PER_STEP
+        for index, (group_id, command) in enumerate(commands[start:end], start):
+            self.submit(group_id, command, partial(pending.answer, index))
+        if end < len(commands):
+            self._clock.call_soon(partial(self._submit_some, commands, pending, end))
 
-            return collected
-
-        def ask_some(start: int) -> None:
-            end = start + GROUPS_PER_STEP
-            for index, (group_id, command) in enumerate(requests[start:end], start):
-                self.submit(group_id, command, collect(index))
-            if end < len(requests):
-                self._clock.call_soon(lambda: ask_some(end))
-
-        ask_some(0)
-
-    def _coordinating(self, group_id: str) -> LedPartition | ErrorCode:
+    def _coordinating(self, group_id: str) -> GroupShard | ErrorCode:
         if len(group_id.encode()) > self._rules.max_name_bytes:
             return ErrorCode.INVALID_GROUP_ID
-        count = self._partitions_of(OFFSETS_TOPIC)
+        count = self._partition_count(OFFSETS_TOPIC)
         index = partition_of(group_id, count) if count else -1
-        led = self._led.get(index)
-        if led is None:
+        shard = self._shards.get(index)
+        if shard is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE if index in self._offline else ErrorCode.NOT_COORDINATOR
-        if led.unavailable is None and led.is_set_aside(group_id):
+        if shard.unavailable is None and shard.is_set_aside(group_id):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return led.unavailable or led
+        return shard.unavailable or shard
 
     # ── all groups ───────────────────────────────────────────────────────────────────────────────
 
     @property
     def group_count(self) -> int:
-        return sum(len(led.groups) for led in self._led.values())
+        return sum(len(shard.groups) for shard in self._shards.values())
 
-    def list_groups(self) -> list[Listed] | ErrorCode:
-        """Every group here; an error if some are not known yet. Groups whose log cannot be read are left out."""
-        listed = []
-        for led in self._led.values():
-            if led.unavailable is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+    def list_groups(self) -> list[GroupListing] | ErrorCode:
+        """All groups here, or an error while some are still loading. Groups of an unreadable log are left out."""
+        listings = []
+        for shard in self._shards.values():
+            if shard.unavailable is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 continue
-            if led.unavailable is not None:
-                return led.unavailable
-            for group_id, machine in led.machines():
-                listed.append(Listed(group_id, machine.state.protocol_type, machine.state.phase))
-        return listed
+            if shard.unavailable is not None:
+                return shard.unavailable
+            for group_id, group in shard.groups.items():
+                listings.append(GroupListing(group_id, group.state.protocol_type, group.state.phase))
+        return listings
 
-    def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
+    def committed_offsets(self) -> Iterator[tuple[str, TopicPartition, int]]:
         """Every committed offset here: (group, partition, offset)."""
-        for led in self._led.values():
-            for group_id, machine in led.machines():
-                for (topic, index), committed in machine.state.offsets.items():
+        for shard in self._shards.values():
+            for group_id, group in shard.groups.items():
+                for (topic, index), committed in group.state.offsets.items():
                     yield group_id, TopicPartition(topic, index), committed.offset
 
     def topic_deleted(self, topic: str) -> None:
-        """Offsets of a topic go with it: a new topic of the same name begins at nothing."""
-        for led in self._led.values():
-            led.forget_topic(topic)
+        """Remove the offsets of the topic, because a new topic of the same name starts again at offset 0."""
+        for shard in self._shards.values():
+            shard.forget_topic(topic)
         for deleted_topics in self._offline.values():
             deleted_topics.add(topic)
 
     def _expire(self) -> None:
-        """Look at all groups, a few in each turn of the event loop; then again after the interval."""
-        self._expire_some([group_id for led in self._led.values() for group_id in led.groups])
+        """Check all groups for expired offsets, a few in each turn of the event loop; repeat after the interval."""
+        self._expire_some([group_id for shard in self._shards.values() for group_id in shard.groups])
 
     def _expire_some(self, group_ids: list[str]) -> None:
         for group_id in group_ids[-EXPIRED_GROUPS_PER_STEP:]:
-            self.submit(group_id, ExpireOffsets(), _log_refusal(group_id))
+            self.submit(group_id, ExpireOffsets(), partial(_log_failed_expiry, group_id))
         del group_ids[-EXPIRED_GROUPS_PER_STEP:]
         if group_ids:
             self._expiry = self._clock.call_soon(partial(self._expire_some, group_ids))
@@ -267,19 +244,7 @@ class GroupCoordinator:
             self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
 
 
-def error_of(fault: JournalFault) -> ErrorCode:
-    if isinstance(fault, CommandFailed):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    if isinstance(fault, FactsTooLarge):
-        return ErrorCode.POLICY_VIOLATION  # a retry of the same request would fail again
-    return ErrorCode.NOT_COORDINATOR if isinstance(fault, Resigned) else ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def _log_refusal(group_id: str) -> Callable[[ErrorCode], None]:
-    """Housekeeping has nobody to answer; the next round tries again."""
-
-    def answered(error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
-            log.warning("offsets were not removed", extra={"group": group_id, "error": error.name})
-
-    return answered
+def _log_failed_expiry(group_id: str, error: ErrorCode) -> None:
+    """No client waits for the result, and the next run tries again."""
+    if error is not ErrorCode.NONE:
+        log.warning("expired offsets were not removed", extra={"group": group_id, "error": error.name})

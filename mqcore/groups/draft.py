@@ -1,20 +1,20 @@
-"""Machine: a decision in the making.
+"""Machine: a decision while it is being made.
 
-One command can set off a chain: a member leaves, so a rebalance begins, so the join is complete, so everybody is
-answered. Each step tries its fact on a copy of the state and looks at the result; the state itself stays untouched.
+One command can set off a chain: a member leaves, so a rebalance begins, so the join phase is complete, so all members
+are answered. Each step applies its fact to a copy of the state and looks at the result. The real state is not touched.
 """
 
 from __future__ import annotations
 
-from mqcore.clock import Instant
 from mqcore.coordination.decision import Decision, Ticket
 from mqcore.groups.commands import GroupAnswer
 from mqcore.groups.facts import GroupFact
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
+from mqcore.host import Instant
 
 
-class Draft:
+class DecisionDraft:
     def __init__(self, state: GroupState, rules: GroupRules, now: Instant) -> None:
         self.state = state.copy()
         self.rules = rules
@@ -28,7 +28,7 @@ class Draft:
         self._facts.append(fact)
 
     def answer(self, ticket: Ticket | None, answer: GroupAnswer) -> None:
-        """Give `answer` to whoever holds the ticket; nobody may."""
+        """Answer the caller with this ticket. Without a ticket no caller waits, and nothing happens."""
         if ticket is not None:
             self._answers.append((ticket, answer))
 

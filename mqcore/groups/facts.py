@@ -1,7 +1,7 @@
-"""Machine vocabulary: what can have happened to a group.
+"""Machine vocabulary: the facts that change a group.
 
-Only the last five facts are kept in `__consumer_offsets` (see `records`); the others shape the memory of the running
-coordinator. Moments are monotonic and exist only in facts that are not kept; `*_wall_ms` is written down.
+Only the last five facts are kept in `__consumer_offsets` (see `records`). The others change only the memory of the
+running coordinator. Their times are monotonic; times named `*_wall_ms` are wall time and are kept.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from mqcore.identity import NO_LEADER_EPOCH, LeaderEpoch, Millis, Offset
 NEVER = Millis(0)
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""The assignors a member knows, best first, each with its subscription."""
+"""The assignors that a member supports, in order of preference, each with the member's subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One consumer. `protocols` are all it sent, or the chosen one alone if it came back from the journal."""
+    """One consumer. `protocols` are all that it sent; a member loaded from the journal has only the chosen one."""
 
     member_id: str
     instance_id: str | None
@@ -29,33 +29,33 @@ class Member:
     rebalance_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    session_deadline: Millis | None = None  # None: just loaded, nobody has resumed its session yet
-    joining: Ticket | None = None  # its JoinGroup waits for the others
-    syncing: Ticket | None = None  # its SyncGroup waits for the leader
-    new: bool = False  # has not been in a generation yet: the wait in JoinGroup is bounded for it
+    session_deadline: Millis | None = None  # None until a loaded member's session is resumed
+    join_ticket: Ticket | None = None  # its JoinGroup waits for the other members
+    sync_ticket: Ticket | None = None  # its SyncGroup waits for the leader's assignment
+    is_new: bool = False  # has not been in a generation yet, so its wait in JoinGroup is bounded
 
     @property
     def is_static(self) -> bool:
         return self.instance_id is not None
 
     @property
-    def waits(self) -> bool:
-        return self.joining is not None or self.syncing is not None
+    def is_waiting(self) -> bool:
+        return self.join_ticket is not None or self.sync_ticket is not None
 
     def subscription(self, protocol: str | None) -> bytes:
-        """What it sent along with `protocol`."""
+        """The subscription that the member sent with `protocol`."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """How far a group has read one partition, as it said itself."""
+    """How far a group has read one partition, as committed by a consumer."""
 
     offset: Offset
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
     metadata: str = ""
     commit_wall_ms: Millis = NEVER
-    expire_wall_ms: Millis | None = None  # only old clients ask for one (OffsetCommit 2–4)
+    expire_wall_ms: Millis | None = None  # set only by old clients (OffsetCommit 2–4)
 
 
 # Facts of the running coordinator
@@ -63,7 +63,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class MemberIdIssued:
-    """A client without id got one and is expected to come back with it."""
+    """A client without a member id got one. It has to join with it before the deadline."""
 
     member_id: str
     deadline: Millis
@@ -76,7 +76,7 @@ class MemberIdWithdrawn:
 
 @dataclass(frozen=True, slots=True)
 class MemberJoined:
-    """A member waits in JoinGroup: a new one, or a known one with what it says now."""
+    """A member waits in JoinGroup: a new one, or a known one with its latest protocols and timeouts."""
 
     member: Member
     protocol_type: str
@@ -84,7 +84,7 @@ class MemberJoined:
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced:
-    """A static member came back under a new id and takes over the place of the old one."""
+    """A static member has restarted. Its new id replaces the old one."""
 
     old_member_id: str
     member: Member
@@ -103,7 +103,7 @@ class SessionsRefreshed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceBegan:
-    """Members have until `deadline` to join. `extendable_until`: the group was empty; wait for more members."""
+    """Members have until `deadline` to join. `extendable_until` is set for the first rebalance of an empty group."""
 
     deadline: Millis
     extendable_until: Millis | None = None
@@ -116,7 +116,7 @@ class RebalanceExtended:
 
 @dataclass(frozen=True, slots=True)
 class GenerationBegan:
-    """All have joined; the leader assigns. Who has not synced by `sync_deadline` is out."""
+    """All members have joined, and the leader assigns. Members that do not sync by `sync_deadline` are removed."""
 
     generation: int
     protocol: str
@@ -127,7 +127,7 @@ class GenerationBegan:
 
 @dataclass(frozen=True, slots=True)
 class MemberSynced:
-    """A member asked for its assignment; without a ticket it got it at once."""
+    """A member asked for its assignment. Without a ticket it was answered immediately."""
 
     member_id: str
     ticket: Ticket | None
@@ -137,8 +137,8 @@ class MemberSynced:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledMember:
-    """What of a member survives the coordinator."""
+class StoredMember:
+    """What the journal keeps of a member."""
 
     member_id: str
     instance_id: str | None
@@ -151,20 +151,20 @@ class SettledMember:
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationSettled:
-    """Everybody has an assignment."""
+class GenerationAssigned:
+    """Every member of the generation has its assignment."""
 
     generation: int
     protocol_type: str
     protocol: str
     leader: str
-    members: tuple[SettledMember, ...] = ()
+    members: tuple[StoredMember, ...] = ()
     at_wall_ms: Millis = NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied:
-    """The last member is gone; offsets begin to age."""
+    """The last member has left. The offsets begin to age."""
 
     generation: int
     protocol_type: str
@@ -189,7 +189,7 @@ class GroupRemoved:
     pass
 
 
-KeptFact = GenerationSettled | GroupEmptied | OffsetCommitted | OffsetRemoved | GroupRemoved
+KeptFact = GenerationAssigned | GroupEmptied | OffsetCommitted | OffsetRemoved | GroupRemoved
 
 GroupFact = (
     MemberIdIssued

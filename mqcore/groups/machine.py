@@ -1,14 +1,13 @@
-"""Machine: one group. Commands in; facts and answers out. The rules of each command live in the module of its theme."""
+"""Machine: one group. Commands in; facts and answers out. The rules of the commands are in modules by theme."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from mqcore.clock import Instant
 from mqcore.coordination.decision import Decision, Tick, Ticket
 from mqcore.groups import offsets
 from mqcore.groups.commands import (
-    Abandon,
+    AbandonJoin,
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
@@ -24,18 +23,26 @@ from mqcore.groups.commands import (
     JoinAnswer,
     Leave,
     Phase,
-    Resume,
+    ResumeSessions,
     Sync,
     SyncAnswer,
 )
-from mqcore.groups.draft import Draft
+from mqcore.groups.draft import DecisionDraft
 from mqcore.groups.facts import GroupFact, SessionsRefreshed
 from mqcore.groups.invariants import check
-from mqcore.groups.joining import join
-from mqcore.groups.membership import abandon, heartbeat, leave, resume, sync, tick
+from mqcore.groups.joining import decide_join
+from mqcore.groups.membership import (
+    decide_abandon_join,
+    decide_leave,
+    decide_resume_sessions,
+    decide_sync,
+    decide_tick,
+    heartbeat_error,
+)
 from mqcore.groups.memory import GroupMemory
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
+from mqcore.host import Instant
 from mqcore.identity import Millis
 from mqcore.wire.errors import ErrorCode
 
@@ -43,36 +50,38 @@ GroupDecision = Decision[GroupFact, GroupAnswer]
 
 
 class GroupMachine:
-    """`memory` is shared by all groups of the broker; `release` gives back what this group took of it."""
+    """`memory` is shared by all groups of the broker; `release` returns the share of this group."""
 
     def __init__(self, rules: GroupRules, memory: GroupMemory | None = None) -> None:
         self.state = GroupState()
         self._rules = rules
         self._memory = memory or GroupMemory(rules.memory_bytes)
         self._memory.used += self.state.held_bytes
-        self._released = False
+        self._is_released = False
 
     def decide(self, ticket: Ticket, command: GroupCommand | Tick, now: Instant) -> GroupDecision:
         match command:
             case Heartbeat():
                 return self._decide_heartbeat(ticket, command, now)
-            case Join() | Sync() | Leave() | Abandon() | Resume() | Tick():
+            case Join() | Sync() | Leave() | AbandonJoin() | ResumeSessions() | Tick():
                 return self._decide_membership(ticket, command, now)
             case CommitOffsets():
-                facts, answer = offsets.commit(self.state, command, self._rules, now, self._memory)
+                facts, answer = offsets.decide_commit(self.state, command, self._rules, now, self._memory)
                 return Decision(facts, ((ticket, answer),))
             case FetchOffsets():
-                return Decision((), ((ticket, offsets.fetch(self.state, command)),))
+                return Decision((), ((ticket, offsets.fetch_offsets(self.state, command)),))
             case DeleteOffsets():
-                facts, deleted = offsets.delete(self.state, command)
+                facts, deleted = offsets.decide_delete(self.state, command)
                 return Decision(facts, ((ticket, deleted),))
             case DeleteGroup():
-                facts, error = offsets.remove_group(self.state)
+                facts, error = offsets.decide_delete_group(self.state)
                 return Decision(facts, ((ticket, error),))
             case ForgetTopic():
-                return Decision(offsets.forget_topic(self.state, command.topic), ((ticket, ErrorCode.NONE),))
+                return Decision(offsets.tombstones_of_topic(self.state, command.topic), ((ticket, ErrorCode.NONE),))
             case ExpireOffsets():
-                return Decision(offsets.expire(self.state, self._rules, now), ((ticket, ErrorCode.NONE),))
+                return Decision(
+                    offsets.tombstones_of_expired(self.state, self._rules, now), ((ticket, ErrorCode.NONE),)
+                )
             case Describe():
                 return Decision((), ((ticket, describe(self.state)),))
             case _:
@@ -81,13 +90,13 @@ class GroupMachine:
     def apply(self, fact: GroupFact) -> None:
         before = self.state.held_bytes
         self.state.apply(fact)
-        if not self._released:
+        if not self._is_released:
             self._memory.used += self.state.held_bytes - before
 
     def release(self) -> None:
-        """The group is dropped: what it held is free for others at once."""
-        if not self._released:
-            self._released = True
+        """Free the group's memory for other groups, because the group is dropped."""
+        if not self._is_released:
+            self._is_released = True
             self._memory.used -= self.state.held_bytes
 
     def deadline(self) -> Millis | None:
@@ -97,39 +106,41 @@ class GroupMachine:
         check(self.state)
 
     def _decide_heartbeat(self, ticket: Ticket, command: Heartbeat, now: Instant) -> GroupDecision:
-        answer = heartbeat(self.state, command)
+        answer = heartbeat_error(self.state, command)
         alive = answer in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
         facts = (SessionsRefreshed((command.member_id,), now.monotonic_ms),) if alive else ()
         return Decision(facts, ((ticket, answer),))
 
     def _decide_membership(
-        self, ticket: Ticket, command: Join | Sync | Leave | Abandon | Resume | Tick, now: Instant
+        self, ticket: Ticket, command: Join | Sync | Leave | AbandonJoin | ResumeSessions | Tick, now: Instant
     ) -> GroupDecision:
-        draft = Draft(self.state, self._rules, now)
+        draft = DecisionDraft(self.state, self._rules, now)
         match command:
             case Join():
-                join(draft, ticket, command)
+                decide_join(draft, ticket, command)
             case Sync():
-                sync(draft, ticket, command)
+                decide_sync(draft, ticket, command)
             case Leave():
-                leave(draft, ticket, command)
-            case Abandon():
-                abandon(draft, command)
+                decide_leave(draft, ticket, command)
+            case AbandonJoin():
+                decide_abandon_join(draft, command)
                 draft.answer(ticket, ErrorCode.NONE)
-            case Resume():
-                resume(draft)
+            case ResumeSessions():
+                decide_resume_sessions(draft)
                 draft.answer(ticket, ErrorCode.NONE)
             case Tick():
-                self.state.knows_deadline = False  # it may be later than was thought
-                tick(draft)
+                self.state.knows_deadline = False  # heartbeats may have moved it back
+                decide_tick(draft)
             case _:
                 assert_never(command)
         if self._memory.fits(draft.state.held_bytes - self.state.held_bytes):
             return draft.decision()
-        return self._refuse(ticket, command)
+        return self._reject_for_memory(ticket, command)
 
-    def _refuse(self, ticket: Ticket, command: Join | Sync | Leave | Abandon | Resume | Tick) -> GroupDecision:
-        """The memory of all groups is used up. Clients take the error as passing, and come again."""
+    def _reject_for_memory(
+        self, ticket: Ticket, command: Join | Sync | Leave | AbandonJoin | ResumeSessions | Tick
+    ) -> GroupDecision:
+        """The memory for groups is used up. Clients treat this error as temporary and retry."""
         assert isinstance(command, Join | Sync), f"{command} needs no memory"
         self._memory.refused += 1
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -138,7 +149,7 @@ class GroupMachine:
 
 
 def describe(state: GroupState) -> Description:
-    """Subscriptions and assignments mean something only while the group is stable."""
+    """The protocol is shown only while the group is stable, because otherwise assignments are not valid."""
     if state.is_blank:
         return Description(Phase.DEAD)
     protocol = state.protocol if state.phase is Phase.STABLE else None

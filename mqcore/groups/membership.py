@@ -1,26 +1,27 @@
-"""Machine: the rules of members between two joins: SyncGroup, Heartbeat, LeaveGroup, and what time does to them."""
+"""Machine: the rules for members between two joins: SyncGroup, Heartbeat, LeaveGroup, and expired deadlines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from mqcore.coordination.decision import Ticket
-from mqcore.groups.commands import Abandon, Heartbeat, Leave, LeaveAnswer, Phase, Sync, SyncAnswer
-from mqcore.groups.draft import Draft
+from mqcore.groups.commands import AbandonJoin, Heartbeat, Leave, LeaveAnswer, Phase, Sync, SyncAnswer
+from mqcore.groups.draft import DecisionDraft
 from mqcore.groups.facts import (
-    GenerationSettled,
+    GenerationAssigned,
     MemberIdWithdrawn,
     MemberSynced,
     SessionsRefreshed,
 )
-from mqcore.groups.rebalancing import complete_if_due, let_go, rebalance, remove
+from mqcore.groups.rebalancing import answer_waiting_requests, complete_if_due, remove_member, start_rebalance
 from mqcore.groups.rules import GroupRules
-from mqcore.groups.state import GroupState, may_expire, settle
+from mqcore.groups.sessions import may_expire, to_stored_member
+from mqcore.groups.state import GroupState
 from mqcore.wire.errors import ErrorCode
 
 
-def fence(state: GroupState, member_id: str, instance_id: str | None) -> ErrorCode | None:
-    """Why this is no member (any more), or None if it is one."""
+def membership_error(state: GroupState, member_id: str, instance_id: str | None) -> ErrorCode | None:
+    """Why the sender is not a member, or not any more; None if it is one."""
     if instance_id is not None:
         current = state.instances.get(instance_id)
         if current is None:
@@ -30,8 +31,9 @@ def fence(state: GroupState, member_id: str, instance_id: str | None) -> ErrorCo
     return None if member_id in state.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def fence_generation(state: GroupState, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
-    error = fence(state, member_id, instance_id)
+def generation_error(state: GroupState, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
+    """Why the sender is not a member of the current generation; None if it is one."""
+    error = membership_error(state, member_id, instance_id)
     if error is None and generation != state.generation:
         return ErrorCode.ILLEGAL_GENERATION
     return error
@@ -40,9 +42,9 @@ def fence_generation(state: GroupState, member_id: str, instance_id: str | None,
 # ── SyncGroup ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sync(draft: Draft, ticket: Ticket, command: Sync) -> None:
+def decide_sync(draft: DecisionDraft, ticket: Ticket, command: Sync) -> None:
     state = draft.state
-    error = _sync_refusal(state, command)
+    error = _sync_error(state, command)
     if error is not None:
         draft.answer(ticket, SyncAnswer(error))
         return
@@ -50,22 +52,22 @@ def sync(draft: Draft, ticket: Ticket, command: Sync) -> None:
     if state.phase is Phase.STABLE:
         draft.record(MemberSynced(member.member_id, None))
         draft.record(SessionsRefreshed((member.member_id,), draft.now))
-        draft.answer(ticket, _assigned(state, member.assignment))
+        draft.answer(ticket, _sync_answer(state, member.assignment))
         return
     is_leader = member.member_id == state.leader
     if is_leader and _is_oversized(state, command, draft.rules):
         draft.answer(ticket, SyncAnswer(ErrorCode.INVALID_REQUEST))
         return
-    let_go(draft, member, ErrorCode.REBALANCE_IN_PROGRESS)
+    answer_waiting_requests(draft, member, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.record(MemberSynced(member.member_id, ticket))
     if is_leader:
-        _settle(draft, dict(command.assignments))
+        _assign(draft, dict(command.assignments))
 
 
-def _sync_refusal(state: GroupState, command: Sync) -> ErrorCode | None:
+def _sync_error(state: GroupState, command: Sync) -> ErrorCode | None:
     if state.phase is Phase.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = fence_generation(state, command.member_id, command.instance_id, command.generation)
+    error = generation_error(state, command.member_id, command.instance_id, command.generation)
     if error is not None:
         return error
     if command.protocol_type is not None and command.protocol_type != state.protocol_type:
@@ -84,39 +86,40 @@ def _is_oversized(state: GroupState, command: Sync, rules: GroupRules) -> bool:
 
 
 def generation_bytes(state: GroupState, assigned: Mapping[str, bytes]) -> int:
-    """Subscriptions and assignments of one generation, which are kept in one record."""
+    """The size of all subscriptions and assignments of one generation, which are kept in one record."""
     subscribed = sum(len(member.subscription(state.protocol)) for member in state.members.values())
     return subscribed + sum(map(len, assigned.values()))
 
 
-def _settle(draft: Draft, assignments: dict[str, bytes]) -> None:
-    """The leader has spoken: keep it, then tell everybody who has asked. Whom it forgot gets nothing to read."""
+def _assign(draft: DecisionDraft, assignments: dict[str, bytes]) -> None:
+    """Record the leader's assignment, then answer every waiting SyncGroup. Members it omits get an empty assignment."""
     state = draft.state
     assert state.protocol is not None and state.leader is not None
-    waiting = [member for member in state.members.values() if member.syncing is not None]
+    waiting = [member for member in state.members.values() if member.sync_ticket is not None]
     members = tuple(
-        settle(member, state.protocol, assignments.get(member.member_id, b"")) for member in state.members.values()
+        to_stored_member(member, state.protocol, assignments.get(member_id, b""))
+        for member_id, member in state.members.items()
     )
     draft.record(
-        GenerationSettled(state.generation, state.protocol_type, state.protocol, state.leader, members, draft.now_wall)
+        GenerationAssigned(state.generation, state.protocol_type, state.protocol, state.leader, members, draft.now_wall)
     )
     draft.record(SessionsRefreshed(tuple(member.member_id for member in waiting), draft.now))
     for member in waiting:
-        draft.answer(member.syncing, _assigned(state, assignments.get(member.member_id, b"")))
+        draft.answer(member.sync_ticket, _sync_answer(state, assignments.get(member.member_id, b"")))
 
 
-def _assigned(state: GroupState, assignment: bytes) -> SyncAnswer:
+def _sync_answer(state: GroupState, assignment: bytes) -> SyncAnswer:
     return SyncAnswer(ErrorCode.NONE, state.protocol_type, state.protocol, assignment)
 
 
 # ── Heartbeat ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def heartbeat(state: GroupState, command: Heartbeat) -> ErrorCode:
-    """The answer; the session is refreshed unless the sender is fenced (REBALANCE_IN_PROGRESS is no fence)."""
+def heartbeat_error(state: GroupState, command: Heartbeat) -> ErrorCode:
+    """The answer to a heartbeat. NONE and REBALANCE_IN_PROGRESS both refresh the session of the member."""
     if state.phase is Phase.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = fence_generation(state, command.member_id, command.instance_id, command.generation)
+    error = generation_error(state, command.member_id, command.instance_id, command.generation)
     if error is not None:
         return error
     return ErrorCode.REBALANCE_IN_PROGRESS if state.phase is Phase.PREPARING_REBALANCE else ErrorCode.NONE
@@ -125,66 +128,70 @@ def heartbeat(state: GroupState, command: Heartbeat) -> ErrorCode:
 # ── LeaveGroup ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def leave(draft: Draft, ticket: Ticket, command: Leave) -> None:
-    before = len(draft.state.members)
-    errors = tuple(_leave_one(draft, member_id, instance_id) for member_id, instance_id in command.members)
+def decide_leave(draft: DecisionDraft, ticket: Ticket, command: Leave) -> None:
+    count_before = len(draft.state.members)
+    errors = tuple(_remove_leaving(draft, member_id, instance_id) for member_id, instance_id in command.members)
     draft.answer(ticket, LeaveAnswer(errors))
-    _after_departures(draft, before)
+    _rebalance_if_smaller(draft, count_before)
 
 
-def abandon(draft: Draft, command: Abandon) -> None:
-    """Kafka keeps a new member whose connection broke for its session; a client that comes back joins again."""
-    before = len(draft.state.members)
+def decide_abandon_join(draft: DecisionDraft, command: AbandonJoin) -> None:
+    """Remove a new member whose connection broke before its first generation.
+
+    Kafka keeps such a member until its session ends. Its client joins as another member when it comes back.
+    """
+    count_before = len(draft.state.members)
     member = draft.state.members.get(command.member_id)
-    if member is not None and member.new and member.joining is not None:
-        remove(draft, member)
-    _after_departures(draft, before)
+    if member is not None and member.is_new and member.join_ticket is not None:
+        remove_member(draft, member)
+    _rebalance_if_smaller(draft, count_before)
 
 
-def _leave_one(draft: Draft, member_id: str, instance_id: str | None) -> ErrorCode:
+def _remove_leaving(draft: DecisionDraft, member_id: str, instance_id: str | None) -> ErrorCode:
     state = draft.state
     if state.phase is Phase.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if instance_id is None and member_id in state.pending:
+    if instance_id is None and member_id in state.issued_ids:
         draft.record(MemberIdWithdrawn(member_id))
         return ErrorCode.NONE
-    if instance_id is not None and not member_id:  # an administrator knows static members by their instance
+    if instance_id is not None and not member_id:  # administrators name static members by their instance id
         member_id = state.instances.get(instance_id, "")
-    error = fence(state, member_id, instance_id)
+    error = membership_error(state, member_id, instance_id)
     if error is not None:
         return error
-    remove(draft, state.members[member_id])
+    remove_member(draft, state.members[member_id])
     return ErrorCode.NONE
 
 
-def _after_departures(draft: Draft, members_before: int) -> None:
-    if len(draft.state.members) < members_before and draft.state.phase is not Phase.EMPTY:
-        rebalance(draft)
+def _rebalance_if_smaller(draft: DecisionDraft, count_before: int) -> None:
+    if len(draft.state.members) < count_before and draft.state.phase is not Phase.EMPTY:
+        start_rebalance(draft)
     else:
         complete_if_due(draft)
 
 
-# ── time ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── deadlines ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tick(draft: Draft) -> None:
+def decide_tick(draft: DecisionDraft) -> None:
+    """Withdraw unused ids, and remove members whose session or whose time to sync is over."""
     state = draft.state
-    before = len(state.members)
-    for member_id in [name for name, deadline in state.pending.items() if deadline <= draft.now]:
+    count_before = len(state.members)
+    for member_id in [name for name, deadline in state.issued_ids.items() if deadline <= draft.now]:
         draft.record(MemberIdWithdrawn(member_id))
-    silent = [
+    overdue = [
         member
         for member in state.members.values()
         if member.session_deadline is not None and member.session_deadline <= draft.now and may_expire(member)
     ]
     if state.sync_deadline is not None and state.sync_deadline <= draft.now:
-        gone = {member.member_id for member in silent}
-        silent += [state.members[member_id] for member_id in sorted(state.unsynced - gone)]
-    for member in silent:
-        remove(draft, member)
-    _after_departures(draft, before)
+        expired = {member.member_id for member in overdue}
+        overdue += [state.members[member_id] for member_id in sorted(state.unsynced - expired)]
+    for member in overdue:
+        remove_member(draft, member)
+    _rebalance_if_smaller(draft, count_before)
 
 
-def resume(draft: Draft) -> None:
-    """Members that came back from the journal have one session timeout to show up."""
+def decide_resume_sessions(draft: DecisionDraft) -> None:
+    """Members that were loaded from the journal have one session timeout to send a sign of life."""
     draft.record(SessionsRefreshed(tuple(draft.state.members), draft.now))

@@ -1,7 +1,7 @@
-"""Machine: how much memory groups take, and the one budget they share.
+"""Machine: how much memory groups use, and the budget that they share.
 
-The sizes are estimates, rounded up from what CPython takes. A group counts its own bytes as its facts are applied, so
-asking costs nothing; `measured` counts them again, for the invariants.
+The sizes are estimates, rounded up from measurements of CPython. A group updates its own sum with each fact, so reading
+the sum is cheap. The `count_…` functions compute it again; the invariants compare both.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from mqcore.groups.facts import CommittedOffset, Member, Protocols
 GROUP_BYTES = 2_048
 """Memory of a group without members and offsets."""
 MEMBER_BYTES = 1_024
-"""Memory of a member beside its texts, subscriptions and assignment."""
+"""Memory of a member without its texts, subscriptions and assignment."""
 PROTOCOL_BYTES = 192
-"""Memory of one protocol of a member beside its name and subscription."""
+"""Memory of one protocol of a member without its name and subscription."""
 ISSUED_ID_BYTES = 192
-"""Memory of a member id that was issued and not used yet, beside its text."""
+"""Memory of a member id that was issued and is not used yet, without its text."""
 OFFSET_BYTES = 320
-"""Memory of a committed offset beside its topic and metadata."""
+"""Memory of a committed offset without its topic and metadata."""
 
 
 class GroupMemory:
-    """One budget for all groups of a broker. Reductions always fit, so members can leave when it is full."""
+    """One budget for all groups of a broker. A reduction always fits, so members can leave even when it is used up."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self.refused = 0  # commands
+        self.refused = 0  # joins, syncs and commits
 
     def fits(self, growth: int) -> bool:
         return growth <= 0 or self.used + growth <= self.limit
 
 
-def measured(members: Iterable[Member], issued_ids: Iterable[str]) -> int:
+def count_member_bytes(members: Iterable[Member], issued_ids: Iterable[str]) -> int:
     return sum(map(member_bytes, members)) + sum(map(issued_id_bytes, issued_ids))
 
 
-def measured_offsets(offsets: Mapping[tuple[str, int], CommittedOffset]) -> int:
+def count_offset_bytes(offsets: Mapping[tuple[str, int], CommittedOffset]) -> int:
     return sum(offset_bytes(topic, committed) for (topic, _), committed in offsets.items())
 
 

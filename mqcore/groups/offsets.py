@@ -1,11 +1,10 @@
-"""Machine: the rules of committed offsets: who may commit, what is answered, when they age out.
+"""Machine: the rules of committed offsets: which clients may commit, what they can read, and when offsets expire.
 
-Aging goes by the wall clock, because it has to survive restarts; it is only looked at when `ExpireOffsets` says so.
+Expiry uses the wall clock, because it has to survive restarts. It is checked only by `ExpireOffsets`.
 """
 
 from __future__ import annotations
 
-from mqcore.clock import Instant
 from mqcore.groups.commands import (
     NO_GENERATION,
     CommitAnswer,
@@ -25,26 +24,27 @@ from mqcore.groups.facts import (
     OffsetRemoved,
     SessionsRefreshed,
 )
-from mqcore.groups.membership import fence_generation
+from mqcore.groups.membership import generation_error
 from mqcore.groups.memory import GroupMemory, offset_bytes
 from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
-from mqcore.groups.subscription import CONSUMER, topics_of
+from mqcore.groups.subscription import CONSUMER, parse_topics
+from mqcore.host import Instant
 from mqcore.identity import NO_LEADER_EPOCH, Millis
 from mqcore.wire.errors import ErrorCode
 
 Facts = tuple[GroupFact, ...]
 
-LATEST_MS = (1 << 63) - 1  # the last moment that a record can name
+TIMESTAMP_MS_MAX = (1 << 63) - 1  # the latest time that fits into a record
 
 
-def commit(
+def decide_commit(
     state: GroupState, command: CommitOffsets, rules: GroupRules, now: Instant, memory: GroupMemory
 ) -> tuple[Facts, CommitAnswer]:
-    error = _commit_refusal(state, command)
+    error = _commit_error(state, command)
     if sum(len(wanted.topic) + 4 * len(wanted.metadata) for wanted in command.offsets) > rules.max_commit_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-    if command.retention_ms is not None and now.wall_ms + command.retention_ms > LATEST_MS:
+    if command.retention_ms is not None and now.wall_ms + command.retention_ms > TIMESTAMP_MS_MAX:
         error = ErrorCode.INVALID_REQUEST
     if error is not None:
         return (), CommitAnswer((error,) * len(command.offsets))
@@ -52,14 +52,14 @@ def commit(
     errors = []
     room = rules.max_offsets - len(state.offsets)
     expire_ms = None if command.retention_ms is None else Millis(now.wall_ms + command.retention_ms)
-    new_bytes: dict[tuple[str, int], int] = {}  # by place, because a request may name one twice: the last one counts
+    new_bytes: dict[tuple[str, int], int] = {}  # a request may name a partition twice; the last entry counts
     growth = 0
     for wanted in command.offsets:
         place = wanted.topic, wanted.partition
-        leader_epoch = wanted.leader_epoch if expire_ms is None else NO_LEADER_EPOCH  # no record holds both
+        leader_epoch = wanted.leader_epoch if expire_ms is None else NO_LEADER_EPOCH  # no record version can store both
         kept = CommittedOffset(wanted.offset, leader_epoch, wanted.metadata, now.wall_ms, expire_ms)
         is_new = place not in state.offsets and place not in new_bytes
-        error = _offset_refusal(wanted, rules, room if is_new else 1)
+        error = _offset_error(wanted, rules, room if is_new else 1)
         if error is ErrorCode.NONE:
             held = 0 if is_new else new_bytes.get(place) or offset_bytes(wanted.topic, state.offsets[place])
             size = offset_bytes(wanted.topic, kept)
@@ -77,23 +77,23 @@ def commit(
     return tuple(facts), CommitAnswer(tuple(errors))
 
 
-def _commit_refusal(state: GroupState, command: CommitOffsets) -> ErrorCode | None:
+def _commit_error(state: GroupState, command: CommitOffsets) -> ErrorCode | None:
     if state.phase is Phase.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if command.generation < 0 and state.phase is Phase.EMPTY:
-        return None  # a consumer that assigns itself uses the group as a notebook; nobody else may be in it
+        return None  # a consumer without group membership only stores offsets, which needs a group without members
     if command.generation <= NO_GENERATION and not command.member_id and command.instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if state.is_blank:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    error = fence_generation(state, command.member_id, command.instance_id, command.generation)
+    error = generation_error(state, command.member_id, command.instance_id, command.generation)
     if error is None and state.phase is Phase.COMPLETING_REBALANCE:
-        # Who commits now has not seen the new assignment: it may no longer own what it commits.
+        # The member has not seen the new assignment yet, so it may not own these partitions any more.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return error
 
 
-def _offset_refusal(wanted: OffsetToCommit, rules: GroupRules, room: int) -> ErrorCode:
+def _offset_error(wanted: OffsetToCommit, rules: GroupRules, room: int) -> ErrorCode:
     if len(wanted.metadata.encode()) > rules.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     if room <= 0:
@@ -101,13 +101,13 @@ def _offset_refusal(wanted: OffsetToCommit, rules: GroupRules, room: int) -> Err
     return ErrorCode.NONE
 
 
-def fetch(state: GroupState, command: FetchOffsets) -> FetchAnswer:
+def fetch_offsets(state: GroupState, command: FetchOffsets) -> FetchAnswer:
     if command.wanted is None:
         return FetchAnswer(dict(state.offsets))
     return FetchAnswer({place: state.offsets[place] for place in command.wanted if place in state.offsets})
 
 
-def delete(state: GroupState, command: DeleteOffsets) -> tuple[Facts, DeleteOffsetsAnswer]:
+def decide_delete(state: GroupState, command: DeleteOffsets) -> tuple[Facts, DeleteOffsetsAnswer]:
     if state.is_blank:
         return (), DeleteOffsetsAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
     if state.phase is not Phase.EMPTY and state.protocol_type != CONSUMER:
@@ -122,7 +122,7 @@ def delete(state: GroupState, command: DeleteOffsets) -> tuple[Facts, DeleteOffs
     return facts, DeleteOffsetsAnswer(ErrorCode.NONE, in_use)
 
 
-def remove_group(state: GroupState) -> tuple[Facts, ErrorCode]:
+def decide_delete_group(state: GroupState) -> tuple[Facts, ErrorCode]:
     if state.is_blank:
         return (), ErrorCode.GROUP_ID_NOT_FOUND
     if state.phase is not Phase.EMPTY:
@@ -130,20 +130,25 @@ def remove_group(state: GroupState) -> tuple[Facts, ErrorCode]:
     return (*(OffsetRemoved(*place) for place in state.offsets), GroupRemoved()), ErrorCode.NONE
 
 
-def forget_topic(state: GroupState, topic: str) -> Facts:
+def tombstones_of_topic(state: GroupState, topic: str) -> Facts:
     return tuple(OffsetRemoved(*place) for place in state.offsets if place[0] == topic)
 
 
-def expire(state: GroupState, rules: GroupRules, now: Instant) -> Facts:
-    """Tombstones for what is too old, and for the group itself once nothing is left of it."""
+def tombstones_of_expired(state: GroupState, rules: GroupRules, now: Instant) -> Facts:
+    """Tombstones for expired offsets, and for the group itself if it is empty then."""
     subscribed = subscribed_topics(state)
-    gone = [
+    expired = [
         place
         for place, committed in state.offsets.items()
         if _is_expired(state, place[0], committed, subscribed, rules, now)
     ]
-    facts: list[GroupFact] = [OffsetRemoved(*place) for place in gone]
-    if state.phase is Phase.EMPTY and not state.pending and len(gone) == len(state.offsets) and not state.is_blank:
+    facts: list[GroupFact] = [OffsetRemoved(*place) for place in expired]
+    if (
+        state.phase is Phase.EMPTY
+        and not state.issued_ids
+        and len(expired) == len(state.offsets)
+        and not state.is_blank
+    ):
         facts.append(GroupRemoved())
     return tuple(facts)
 
@@ -159,7 +164,7 @@ def _is_expired(
     if committed.expire_wall_ms is not None:
         return now.wall_ms >= committed.expire_wall_ms and state.phase is Phase.EMPTY
     if state.phase is Phase.EMPTY:
-        # Of a group that had members all offsets age together, from the moment it was empty (KIP-211).
+        # In a group that had members, all offsets age together from the time it became empty (KIP-211).
         since = committed.commit_wall_ms
         if state.since_wall_ms is not None:
             since = max(since, state.since_wall_ms)
@@ -171,7 +176,7 @@ def _is_expired(
 
 
 def subscribed_topics(state: GroupState) -> frozenset[str] | None:
-    """What the members read; None if that cannot be told, and then it may be anything."""
+    """The topics that the members read; None if their protocol does not show it, so that it may be any topic."""
     if not state.members:
         return frozenset()
     if state.protocol_type != CONSUMER:
@@ -180,7 +185,7 @@ def subscribed_topics(state: GroupState) -> frozenset[str] | None:
     for member in state.members.values():
         for name, metadata in member.protocols:
             if state.protocol is None or name == state.protocol:
-                found = topics_of(metadata)
+                found = parse_topics(metadata)
                 if found is None:
                     return None
                 topics |= found

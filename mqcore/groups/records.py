@@ -3,9 +3,9 @@
     key, version 0–1   group, topic, partition          value, versions 0–4   one committed offset
     key, version 2     group                            value, versions 0–4   the members of one generation
 
-Both begin with their version as int16; a value that is null is a tombstone. Written are key 1 / value 3 and key 2 /
-value 3, as Kafka 4 does for classic groups; read are all versions, so that a folder of Kafka's can be taken over. Keys
-from 3 on belong to newer kinds of groups and are passed over. Version 4 values are flexible (compact, with tags).
+Both begin with their version as int16, and a null value is a tombstone. This broker writes key 1 with value 3 and key 2
+with value 3, as Kafka 4 does for classic groups. It reads all versions, so it can take over a folder of Kafka's. Keys
+from version 3 on belong to newer kinds of groups and are skipped. Version 4 values are flexible (compact, with tags).
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ from typing import NamedTuple
 
 from mqcore.groups.facts import (
     CommittedOffset,
-    GenerationSettled,
+    GenerationAssigned,
     GroupEmptied,
     GroupFact,
     GroupRemoved,
     KeptFact,
     OffsetCommitted,
     OffsetRemoved,
-    SettledMember,
+    StoredMember,
 )
 from mqcore.identity import NO_LEADER_EPOCH, LeaderEpoch, Millis, Offset
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.primitives import Reader, Writer
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 _OFFSET_KEYS = (0, 1)
 _OFFSET_KEY = 1
@@ -40,7 +38,7 @@ _NEVER = -1
 
 
 class BadRecord(ValueError):
-    """A record of `__consumer_offsets` that is none of the above."""
+    """A record of `__consumer_offsets` that is malformed or has an unknown version."""
 
 
 class GroupRecord(NamedTuple):
@@ -49,7 +47,7 @@ class GroupRecord(NamedTuple):
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Kafka's choice: the absolute value of Java's String.hashCode, which goes over UTF-16; the one without is 0."""
+    """Kafka's choice: the absolute value of Java's String.hashCode over UTF-16 units. −2³¹ has none and counts as 0."""
     units = group_id.encode("utf-16-be")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -62,13 +60,13 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 
 def encode(group_id: str, fact: GroupFact) -> tuple[bytes, bytes | None] | None:
-    """Key and value, or None for a fact that is not kept."""
+    """Key and value of a record, or None for a fact that is not kept."""
     match fact:
         case OffsetCommitted(topic, partition, committed):
             return _offset_key(group_id, topic, partition), _offset_value(committed)
         case OffsetRemoved(topic, partition):
             return _offset_key(group_id, topic, partition), None
-        case GenerationSettled():
+        case GenerationAssigned():
             return _group_key(group_id), _group_value(fact)
         case GroupEmptied(generation, protocol_type, at_wall_ms):
             return _group_key(group_id), _header(protocol_type, generation, None, None, at_wall_ms, 0).finish()
@@ -88,7 +86,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def _offset_value(committed: CommittedOffset) -> bytes:
-    # The only version that can say when the offset expires is 1; it has no leader epoch. So does Kafka.
+    # Only version 1 can store when the offset expires, and it has no leader epoch. Kafka does the same.
     expires = committed.expire_wall_ms is not None
     writer = Writer()
     writer.int16(1 if expires else _OFFSET_VALUE)
@@ -109,7 +107,7 @@ def _group_key(group_id: str) -> bytes:
     return writer.finish()
 
 
-def _group_value(fact: GenerationSettled) -> bytes:
+def _group_value(fact: GenerationAssigned) -> bytes:
     count = len(fact.members)
     writer = _header(fact.protocol_type, fact.generation, fact.protocol, fact.leader, fact.at_wall_ms, count)
     for member in fact.members:
@@ -142,9 +140,9 @@ def _header(
 
 
 def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """What a record says, or None if it is of a kind that is not ours; `BadRecord` if it is malformed."""
+    """The content of a record; None if it belongs to another kind of group. Raises `BadRecord` if it is malformed."""
     if key is None:
-        raise BadRecord("no key")
+        raise BadRecord("the record has no key")
     try:
         reader = Reader(key)
         version = reader.int16()
@@ -173,7 +171,7 @@ def _read_offset(reader: Reader) -> CommittedOffset:
     )
 
 
-def _read_group(reader: Reader) -> GenerationSettled | GroupEmptied:
+def _read_group(reader: Reader) -> GenerationAssigned | GroupEmptied:
     version = _version(reader)
     string, nullable_string = _strings(reader, version)
     protocol_type = string()
@@ -184,10 +182,10 @@ def _read_group(reader: Reader) -> GenerationSettled | GroupEmptied:
     members = tuple(array(lambda: _read_member(reader, version), 8))
     if not members or protocol is None or leader is None:
         return GroupEmptied(generation, protocol_type, since_ms)
-    return GenerationSettled(generation, protocol_type, protocol, leader, members, since_ms)
+    return GenerationAssigned(generation, protocol_type, protocol, leader, members, since_ms)
 
 
-def _read_member(reader: Reader, version: int) -> SettledMember:
+def _read_member(reader: Reader, version: int) -> StoredMember:
     string, nullable_string = _strings(reader, version)
     binary = reader.binary if version < _LAST_VALUE else reader.compact_binary
     member_id = string()
@@ -200,7 +198,7 @@ def _read_member(reader: Reader, version: int) -> SettledMember:
         reader.skip_tags()
     if rebalance_timeout_ms is None:
         rebalance_timeout_ms = session_timeout_ms
-    return SettledMember(
+    return StoredMember(
         member_id,
         instance_id,
         client_id,
@@ -215,7 +213,7 @@ def _read_member(reader: Reader, version: int) -> SettledMember:
 def _version(reader: Reader) -> int:
     version = reader.int16()
     if not 0 <= version <= _LAST_VALUE:
-        raise BadRecord(f"value of version {version}")
+        raise BadRecord(f"the value has the unknown version {version}")
     return version
 
 

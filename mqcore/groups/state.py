@@ -1,23 +1,14 @@
-"""Machine: what a group is at one moment. Facts are the only way to change it.
-
-    Empty ──RebalanceBegan──▶ PreparingRebalance ──GenerationBegan──▶ CompletingRebalance
-      ▲                         │         ▲                            │        │
-      └──────GroupEmptied───────┘         └──────RebalanceBegan────────┘  GenerationSettled
-                                          └──────RebalanceBegan──── Stable ◀────┘
-
-The rules try their facts on a copy of the state (see `draft`), so members are frozen and `copy` is shallow.
-"""
+"""Machine: how facts change the state of a group. Nothing else changes it; `transitions` lists the phases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from mqcore.groups.commands import Phase
 from mqcore.groups.facts import (
     CommittedOffset,
+    GenerationAssigned,
     GenerationBegan,
-    GenerationSettled,
     GroupEmptied,
     GroupFact,
     GroupRemoved,
@@ -35,139 +26,46 @@ from mqcore.groups.facts import (
     SessionsRefreshed,
 )
 from mqcore.groups.memory import (
-    GROUP_BYTES,
+    count_member_bytes,
     issued_id_bytes,
-    measured,
     member_bytes,
     offset_bytes,
 )
 from mqcore.groups.rules import UNPROVEN_MS_MAX
-from mqcore.groups.settled import may_expire, next_deadline, restore, settle
-from mqcore.groups.transitions import TRANSITIONS
+from mqcore.groups.sessions import from_stored_member, may_expire
+from mqcore.groups.state_fields import GroupFields
+from mqcore.groups.transitions import TRANSITIONS, PhaseFact
 from mqcore.identity import Millis
 
-__all__ = ["TRANSITIONS", "GroupState", "may_expire", "restore", "settle"]
 
-
-class GroupState:
-    def __init__(self) -> None:
-        self.phase = Phase.EMPTY
-        self.generation = 0
-        self.protocol_type = ""  # "": nobody has joined yet, only offsets were committed
-        self.protocol: str | None = None
-        self.leader: str | None = None
-        self.members: dict[str, Member] = {}
-        self.instances: dict[str, str] = {}  # static members: instance id → member id
-        self.pending: dict[str, Millis] = {}  # ids given out, until when they are waited for
-        self.join_deadline: Millis | None = None
-        self.extendable_until: Millis | None = None
-        self.grew = False  # somebody has joined since the deadline was set
-        self.unsynced: frozenset[str] = frozenset()
-        self.sync_deadline: Millis | None = None
-        self.since_wall_ms: Millis | None = None  # of the last kept change of the members
-        self.offsets: dict[tuple[str, int], CommittedOffset] = {}
-        self.committed = False  # there have been offsets; they may be deleted by now
-        self.members_bytes = self.offsets_bytes = 0
-        self.protocol_counts: dict[str, int] = {}  # how many members know each
-        self._deadline: Millis | None = None  # no later than the true one
-        self.knows_deadline = False
-
-    def copy(self) -> GroupState:
-        """A state of its own, except for the offsets: no rule that tries facts changes them."""
-        other = GroupState.__new__(GroupState)
-        other.__dict__.update(self.__dict__)
-        other.members = dict(self.members)
-        other.instances = dict(self.instances)
-        other.pending = dict(self.pending)
-        other.protocol_counts = dict(self.protocol_counts)
-        return other
-
-    # ── questions ────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def is_blank(self) -> bool:
-        """Nothing would be lost by forgetting the group: it is as if nobody had ever asked for it."""
-        return self.phase is Phase.DEAD or (
-            self.phase is Phase.EMPTY and self.generation == 0 and not self.pending and not self.committed
-        )
-
-    @property
-    def held_bytes(self) -> int:
-        """The memory that the group takes, by the estimates of `memory`."""
-        return GROUP_BYTES + self.members_bytes + self.offsets_bytes
-
-    @property
-    def is_rebalancing_member_wise(self) -> bool:
-        """A rebalance that ends as soon as all are there (not the first one, which waits out its delay)."""
-        return self.phase is Phase.PREPARING_REBALANCE and self.extendable_until is None
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
-
-    def joined(self) -> list[Member]:
-        return [member for member in self.members.values() if member.joining is not None]
-
-    def common_protocols(self) -> set[str]:
-        """What all members know."""
-        return {name for name, count in self.protocol_counts.items() if count == len(self.members)}
-
-    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member with these could be in one generation with those that are here."""
-        if not self.members:
-            return bool(protocol_type) and any(True for _ in protocols)
-        return protocol_type == self.protocol_type and not self.common_protocols().isdisjoint(protocols)
-
-    def elect_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all know; the first with most votes wins."""
-        candidates = self.common_protocols()
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            choice = next(name for name, _ in member.protocols if name in candidates)
-            votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=lambda name: votes[name])
-
-    def subscriptions(self) -> tuple[tuple[str, str | None, bytes], ...]:
-        """What the leader needs to assign."""
-        members = self.members.values()
-        return tuple((member.member_id, member.instance_id, member.subscription(self.protocol)) for member in members)
-
-    def deadline(self) -> Millis | None:
-        """When time has to decide something, or earlier: a heartbeat makes a deadline later without a look at it."""
-        if not self.knows_deadline:
-            others = (*self.pending.values(), self.join_deadline, self.sync_deadline)
-            self._deadline, self.knows_deadline = next_deadline(self.members.values(), others), True
-        return self._deadline
-
-    # ── changes ──────────────────────────────────────────────────────────────────────────────────
-
+class GroupState(GroupFields):
     def apply(self, fact: GroupFact) -> None:
         match fact:
             case SessionsRefreshed():
                 for member_id in fact.member_ids:
                     self._refresh(member_id, fact.at)
             case OffsetCommitted():
-                self._keep_offset((fact.topic, fact.partition), fact.committed)
+                self._set_offset((fact.topic, fact.partition), fact.committed)
             case OffsetRemoved():
-                self._keep_offset((fact.topic, fact.partition), None)
+                self._set_offset((fact.topic, fact.partition), None)
             case _:
                 self.knows_deadline &= isinstance(fact, MemberIdIssued | MemberJoined | MemberSynced)
                 self._apply_to_members(fact)
 
-    def _keep_offset(self, place: tuple[str, int], committed: CommittedOffset | None) -> None:
+    def _set_offset(self, place: tuple[str, int], committed: CommittedOffset | None) -> None:
         old = self.offsets.pop(place, None)
         if old is not None:
             self.offsets_bytes -= offset_bytes(place[0], old)
         if committed is not None:
             self.offsets[place] = committed
             self.offsets_bytes += offset_bytes(place[0], committed)
-            self.committed = True
+            self.has_had_offsets = True
 
     def _apply_to_members(self, fact: GroupFact) -> None:
         match fact:
             case MemberIdIssued():
                 self._withdraw(fact.member_id)
-                self.pending[fact.member_id] = fact.deadline
+                self.issued_ids[fact.member_id] = fact.deadline
                 self._lower_deadline(fact.deadline)
                 self.members_bytes += issued_id_bytes(fact.member_id)
             case MemberIdWithdrawn():
@@ -179,43 +77,44 @@ class GroupState:
             case MemberRemoved():
                 self._remove(fact.member_id)
             case MemberSynced():
-                self._put(replace(self.members[fact.member_id], syncing=fact.ticket))
+                self._put(replace(self.members[fact.member_id], sync_ticket=fact.ticket))
                 self._expect_sync(self.unsynced - {fact.member_id}, self.sync_deadline)
             case RebalanceExtended():
-                self.join_deadline, self.grew = fact.deadline, False
-            case RebalanceBegan() | GenerationBegan() | GenerationSettled() | GroupEmptied() | GroupRemoved():
-                self._move(fact)
-                self.members_bytes = measured(self.members.values(), self.pending)
+                self.join_deadline, self.has_grown = fact.deadline, False
+            case RebalanceBegan() | GenerationBegan() | GenerationAssigned() | GroupEmptied() | GroupRemoved():
+                self._change_phase(fact)
+                self.members_bytes = count_member_bytes(self.members.values(), self.issued_ids)
 
-    def _move(self, fact: RebalanceBegan | GenerationBegan | GenerationSettled | GroupEmptied | GroupRemoved) -> None:
-        was = self.phase
-        running, replayed, then = TRANSITIONS[type(fact)]
-        assert was in running or was in replayed, f"{fact} while {was.value}"
-        self.phase = then
+    def _change_phase(self, fact: PhaseFact) -> None:
+        before, transition = self.phase, TRANSITIONS[type(fact)]
+        assert before in transition.when_running | transition.when_replayed, f"{fact} in phase {before.value}"
+        self.phase = transition.target
         self.join_deadline = self.extendable_until = None
-        self.grew = False
+        self.has_grown = False
         match fact:
             case RebalanceBegan():
                 self.join_deadline, self.extendable_until = fact.deadline, fact.extendable_until
                 self._expect_sync(frozenset(), None)
-                if was is Phase.COMPLETING_REBALANCE:  # what was assigned before holds no more, and nothing else does
+                if (
+                    before is Phase.COMPLETING_REBALANCE
+                ):  # the old assignment is not valid any more, and there is no new one
                     members = self.members.items()
-                    self.members = {name: replace(member, syncing=None, assignment=b"") for name, member in members}
+                    self.members = {name: replace(member, sync_ticket=None, assignment=b"") for name, member in members}
             case GenerationBegan():
                 self._begin_generation(fact)
-            case GenerationSettled():
-                self._settle(fact)
+            case GenerationAssigned():
+                self._assign(fact)
             case GroupEmptied():
                 self._clear_members()
                 self.generation, self.protocol_type = fact.generation, fact.protocol_type
                 self.since_wall_ms = fact.at_wall_ms
             case GroupRemoved():
                 self._clear_members()
-                self.pending = {}
+                self.issued_ids = {}
                 self.offsets, self.offsets_bytes = {}, 0
 
     def _withdraw(self, member_id: str) -> None:
-        if self.pending.pop(member_id, None) is not None:
+        if self.issued_ids.pop(member_id, None) is not None:
             self.members_bytes -= issued_id_bytes(member_id)
 
     def _join(self, member: Member, protocol_type: str) -> None:
@@ -224,7 +123,7 @@ class GroupState:
             self.protocol_type = protocol_type
         if self.leader is None:
             self.leader = member.member_id
-        self.grew = self.grew or member.member_id not in self.members
+        self.has_grown = self.has_grown or member.member_id not in self.members
         self._put(member)
 
     def _replace(self, fact: MemberReplaced) -> None:
@@ -250,17 +149,17 @@ class GroupState:
         joined = frozenset(member.member_id for member in self.joined())
         for member_id in joined:
             member = self.members[member_id]
-            session_ms = min(member.session_timeout_ms, UNPROVEN_MS_MAX) if member.new else member.session_timeout_ms
-            self._put(replace(member, joining=None, new=False, session_deadline=Millis(fact.at + session_ms)))
+            session_ms = min(member.session_timeout_ms, UNPROVEN_MS_MAX) if member.is_new else member.session_timeout_ms
+            self._put(replace(member, join_ticket=None, is_new=False, session_deadline=Millis(fact.at + session_ms)))
         self._expect_sync(joined, fact.sync_deadline)
 
-    def _settle(self, fact: GenerationSettled) -> None:
+    def _assign(self, fact: GenerationAssigned) -> None:
         self.generation, self.protocol_type = fact.generation, fact.protocol_type
         self.protocol, self.leader = fact.protocol, fact.leader
         self.since_wall_ms = fact.at_wall_ms
         present, self.members, self.instances, self.protocol_counts = self.members, {}, {}, {}
-        for settled in fact.members:
-            self._put(restore(settled, fact.protocol, present.get(settled.member_id)))
+        for stored in fact.members:
+            self._put(from_stored_member(stored, fact.protocol, present.get(stored.member_id)))
 
     def _clear_members(self) -> None:
         self.members, self.instances, self.protocol_counts = {}, {}, {}

@@ -1,7 +1,7 @@
 """Codec: the topics in a consumer's subscription (Kafka's ConsumerProtocolSubscription, any version).
 
-The broker reads members' metadata for one question only: may the offsets of a topic be deleted. Members of other
-protocols (Connect, Schema Registry) have no such topics.
+The broker parses the metadata of members for one purpose: to know whether the offsets of a topic may be deleted.
+Members of other protocol types, such as Kafka Connect, have no subscription in this format.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from mqcore.wire.primitives import Reader
 CONSUMER = "consumer"
 
 
-def topics_of(subscription: bytes) -> frozenset[str] | None:
-    """None if these are no subscription's bytes. Later versions only add fields behind the topics."""
+def parse_topics(subscription: bytes) -> frozenset[str] | None:
+    """None if the bytes are not a subscription. Later versions only add fields after the topics."""
     try:
         reader = Reader(subscription)
         if reader.int16() < 0:
@@ -24,8 +24,8 @@ def topics_of(subscription: bytes) -> frozenset[str] | None:
 
 
 def same_topics(one: bytes, other: bytes) -> bool:
-    """Equal bytes, or equal topics in them (what else changes is user data: what was owned before the restart)."""
+    """Whether two subscriptions name the same topics. The rest is user data, such as the partitions owned before."""
     if one == other:
         return True
-    topics = topics_of(one)
-    return topics is not None and topics == topics_of(other)
+    topics = parse_topics(one)
+    return topics is not None and topics == parse_topics(other)

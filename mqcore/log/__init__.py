@@ -1,6 +1,7 @@
-"""Room 5 · log — one partition as segments on disk.
+"""Room 5 · log — one partition as segment files on disk.
 
-In:    batches that already carry their offsets and leader epoch.
-Out:   ranges of segment files, offsets by time, the end of an epoch.
-From:  partitions (room 4), controller.    Next: disk (room 6).
+In:       batches that already carry their offsets and leader epoch.
+Out:      ranges of segment files, offsets by time, the end of an epoch.
+Used by:  partitions (room 4), coordination, and controller and apis for topic settings.
+Uses:     disk (room 6), wire (room 2).
 """

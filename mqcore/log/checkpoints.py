@@ -1,11 +1,11 @@
-"""Codec and store: offsets by partition in Kafka's text format, one file for each meaning.
+"""Codec and store: one offset per partition, in Kafka's text format. Each file has one meaning.
 
     0                     version
-    2                     how many lines follow
+    2                     number of lines that follow
     orders 0 1742         topic, partition, offset
     orders 1 1698
 
-Own rule: a checkpoint is a hint with a safe default. A damaged file is reported as absent, never half believed.
+Own rule: a checkpoint is a hint with a safe default, 0. A damaged file counts as absent; no part of it is used.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import Final
 from mqcore.disk.port import Disk
 from mqcore.identity import TopicPartition
 
-RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # below it, everything is durable
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # everything below it is durable
 LOG_STARTS: Final = "log-start-offset-checkpoint"
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"  # below it, compaction is done
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"  # everything below it is compacted
 _VERSION: Final = "0"
 
 Offsets = Mapping[TopicPartition, int]
@@ -46,7 +45,7 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int] | None:
 
 
 class CheckpointFile:
-    """One such file at the root of the data directory."""
+    """A checkpoint file in the root of the data folder."""
 
     def __init__(self, disk: Disk, name: str) -> None:
         self._disk = disk
@@ -54,14 +53,14 @@ class CheckpointFile:
         self._written: bytes | None = None
 
     def read(self) -> dict[TopicPartition, int]:
-        """Empty if the file is absent or damaged: then everything starts from its safe default, 0."""
+        """Empty if the file is absent or damaged."""
         try:
             return decode_offsets(self._disk.read_whole(self._name)) or {}
         except FileNotFoundError:
             return {}
 
     def write(self, offsets: Offsets) -> None:
-        """Atomically and durably; nothing if nothing changed."""
+        """Write atomically and durably. Does nothing if the content has not changed since the last write."""
         content = encode_offsets(offsets)
         if content != self._written:
             self._disk.replace(self._name, content)

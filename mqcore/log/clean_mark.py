@@ -1,7 +1,7 @@
 """Store: the mark of a clean stop, Kafka's `.kafka_cleanshutdown`.
 
-Own rule: written last, when everything else is durable; taken away, durably, before anything else is changed. A mark
-that is there says that no partition needs to be verified.
+Own rule: the mark is written last, when everything else is durable, and removed durably before anything else changes.
+While it exists, no partition needs verification.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ def write_clean_mark(disk: Disk, broker_epoch: int) -> None:
 
 
 def take_clean_mark(disk: Disk) -> int | None:
-    """The broker epoch of a clean stop, or None; the mark is gone for good before this returns.
+    """Durably remove the mark and return the broker epoch in it; None if there is no mark or it is damaged.
 
-    A damaged mark is none. Whoever knows a newer broker epoch must not believe an older mark: a rename that a power
-    loss undid may have brought it back.
+    A caller that knows a newer broker epoch must ignore an older mark: a power loss may have undone its removal.
     """
     try:
         content = disk.read_whole(CLEAN_MARK)

@@ -1,14 +1,14 @@
-"""Machine: what compaction leaves of one batch.
+"""Machine: which records of a batch survive compaction.
 
 Own rules:
-* A record stays while no later record of its key is known; offsets, timestamps and sequences stay as they were.
-* A tombstone stays for `delete.retention.ms` after compaction first met it; the batch carries that horizon in place of
-  its base timestamp (KIP-534).
-* The last batch of each active producer, and the last of each segment, stays even if it is empty: the one so that
-  idempotence survives, the other so that a log never has a hole between two segments.
-* Transactional records supersede nothing here, for they may have been aborted; control batches stay as they are.
-* A tombstone gets its horizon only in a run that removes the older values of its key. Records that the key map does not
-  cover, and tombstones that supersede nothing, therefore stay without one: dropping them would bring old values back.
+* A record survives while no later record of its key is known. Offsets, timestamps and sequence numbers never change.
+* A tombstone survives for `delete.retention.ms` after compaction first reads it. Until then its batch stores the end
+  of that time, the delete horizon, in place of its base timestamp (KIP-534).
+* The last batch of each active producer survives even if it is empty, so that idempotence keeps working. The last
+  batch of each segment does too, so that no gap appears between two segments.
+* Transactional records replace nothing, because they may have been aborted. Control batches never change.
+* A tombstone gets its horizon only in a run that removes all older values of its key. A tombstone beyond the key map,
+  or in a batch that replaces nothing, therefore survives without a horizon: dropping it would restore old values.
 """
 
 from __future__ import annotations
@@ -21,40 +21,39 @@ from typing import Final
 from mqcore.wire.batches import DELETE_HORIZON, BatchHeader
 from mqcore.wire.records import TIMESTAMP_MAX, Record, build_batch
 
-_DIGEST_BYTES: Final = 16  # collisions of two keys are out of reach, by chance and by malice
+_DIGEST_BYTES: Final = 16  # long enough that two keys never collide, not even if an attacker chooses them
 
 
 def digest(key: bytes) -> bytes:
     return blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
-def supersedes(header: BatchHeader) -> bool:
-    """May the records of this batch replace earlier ones?"""
+def replaces_older_records(header: BatchHeader) -> bool:
     return not (header.is_control or header.is_transactional)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """One run of compaction: the newest offset of each key in the dirty part, and the time."""
+class KeepRules:
+    """The rules of one run. `latest` maps the digest of each key in the dirty part to its newest offset."""
 
     latest: Mapping[bytes, int]
     now_ms: int
     delete_retention_ms: int
 
-    def stays(self, record: Record, horizon_passed: bool) -> bool:
-        if record.key is None or (record.value is None and horizon_passed):
+    def keeps(self, record: Record, has_horizon_passed: bool) -> bool:
+        if record.key is None or (record.value is None and has_horizon_passed):
             return False
         return self.latest.get(digest(record.key), -1) <= record.offset
 
-    def horizon_passed(self, header: BatchHeader) -> bool:
-        has_horizon = supersedes(header) and header.attributes & DELETE_HORIZON
+    def has_horizon_passed(self, header: BatchHeader) -> bool:
+        has_horizon = replaces_older_records(header) and header.attributes & DELETE_HORIZON
         return bool(has_horizon) and header.base_timestamp <= self.now_ms
 
     def rewrite(self, batch: bytes, header: BatchHeader, kept: Sequence[Record], *, must_stay: bool) -> bytes | None:
-        """The batch with only the `kept` records; None if nothing needs to be left of it."""
+        """The batch with only the `kept` records; None if it can be dropped."""
         if not kept and not must_stay:
             return None
-        may_expire = supersedes(header) and not header.attributes & DELETE_HORIZON
+        may_expire = replaces_older_records(header) and not header.attributes & DELETE_HORIZON
         needs_horizon = may_expire and any(record.value is None for record in kept)
         if len(kept) == header.records_count and not needs_horizon:
             return batch

@@ -1,7 +1,7 @@
-"""Shell: `mqcore doctor`: what is wrong in a data folder, and the cut that only a person may order.
+"""Shell: `mqcore doctor` shows what is wrong in a data folder, and cuts a corrupt log if the operator asks for it.
 
-Own rule: without an order nothing is changed. A cut destroys nothing either: what it takes out of a log stays beside it
-in files named `.cut`. The broker must be stopped for a cut; a running one has the lock.
+Own rule: without `--cut` it changes nothing, and a cut destroys nothing: what it removes from a log stays beside it, in
+files named `.cut`. The broker must be stopped for a cut, because a running broker holds the lock.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from mqcore.disk.posix import PosixDisk
 from mqcore.identity import TopicPartition
 from mqcore.log.checkpoints import RECOVERY_POINTS, CheckpointFile
 from mqcore.log.clean_mark import CLEAN_MARK
-from mqcore.log.examination import ERROR, Finding, bases_of, examine_partition, first_bad
-from mqcore.log.segment import INDEX, TIME_INDEX, segment_name
+from mqcore.log.examination import ERROR, Finding, examine_partition, open_segments
+from mqcore.log.segment_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_bases, segment_name
 from mqcore.log.snapshots import remove_snapshots_above
+from mqcore.log.validity import find_first_invalid
 
-CUT: Final = ".cut"
+CUT_SUFFIX: Final = ".cut"
 
 
-def run(data_dir: str, cut: str | None, as_json: bool, out: TextIO | None = None) -> int:
-    """Print findings; 0 if all is well, 1 if something is wrong, 2 if the folder cannot be examined or cut."""
+def run_doctor(data_dir: str, cut: str | None, as_json: bool, out: TextIO | None = None) -> int:
+    """Print findings and return the exit code: 0 without errors, 1 with errors, 2 if the folder cannot be examined."""
     out = out or sys.stdout
     if not os.path.isdir(data_dir):
-        return _refuse(f"{data_dir} is no folder")
+        return _refuse(f"{data_dir} is not a folder")
     disk = PosixDisk(data_dir)
     if cut is not None:
         try:
             with DirectoryLock(data_dir):
-                return _cut_on_order(disk, cut, as_json, out)
+                return _cut_folder(disk, cut, as_json, out)
         except DirectoryLocked as error:
             return _refuse(str(error))
-    findings = examine(disk)
+    findings = examine_data_folder(disk)
     for finding in findings:
         _print(finding, as_json, out)
     if not findings and not as_json:
@@ -44,7 +45,7 @@ def run(data_dir: str, cut: str | None, as_json: bool, out: TextIO | None = None
     return 1 if any(finding.severity == ERROR for finding in findings) else 0
 
 
-def examine(disk: Disk) -> list[Finding]:
+def examine_data_folder(disk: Disk) -> list[Finding]:
     """All partitions of a data folder."""
     points = CheckpointFile(disk, RECOVERY_POINTS).read()
     clean = disk.exists(CLEAN_MARK)
@@ -56,7 +57,7 @@ def examine(disk: Disk) -> list[Finding]:
 
 
 def partitions(disk: Disk) -> list[TopicPartition]:
-    """By their folders; a folder of another name is none."""
+    """Those with a folder; folders with other names are skipped."""
     found = []
     for name in disk.names(""):
         topic, _, number = name.removesuffix("/").rpartition("-")
@@ -65,21 +66,26 @@ def partitions(disk: Disk) -> list[TopicPartition]:
     return found
 
 
-def _cut_on_order(disk: Disk, folder: str, as_json: bool, out: TextIO) -> int:
+def _cut_folder(disk: Disk, folder: str, as_json: bool, out: TextIO) -> int:
     name = next((name for name in partitions(disk) if str(name) == folder), None)
     if name is None:
-        return _refuse(f"{folder} is no partition here")
-    bad = first_bad(disk, folder)
-    if bad is None:
+        return _refuse(f"no partition folder named {folder}")
+    items = open_segments(disk, folder)
+    invalid = find_first_invalid(items).first_invalid
+    if invalid is None:
         return _refuse(f"{folder} has nothing to cut")
-    cut_partition(disk, name, bad.base_offset, bad.position, bad.next_offset)
-    text = f"cut: the log ends at offset {bad.next_offset}; what was behind is in {CUT} files"
-    _print(Finding("done", folder, segment_name(bad.base_offset), bad.position, text), as_json, out)
+    base = items[invalid.segment_index].base_offset
+    cut_partition(disk, name, base, invalid.position, invalid.next_offset)
+    text = f"cut: the log ends at offset {invalid.next_offset}; the rest is in {CUT_SUFFIX} files"
+    _print(Finding("done", folder, segment_name(base), invalid.position, text), as_json, out)
     return 0
 
 
 def cut_partition(disk: Disk, name: TopicPartition, base: int, position: int, next_offset: int) -> None:
-    """End the log at `position` of the segment `base`. A crash in between leaves it corrupt as before, or cut."""
+    """End the log at `position` in the segment `base`. If it crashes midway, the log is still corrupt or it is cut.
+
+    The order matters. First it removes what refers to the lost batches: recovery point, clean mark and snapshots. From
+    then on, a crash leaves the corruption, or what looks like a torn write at the same place."""
     folder = str(name)
     points = CheckpointFile(disk, RECOVERY_POINTS)
     known = points.read()
@@ -88,14 +94,14 @@ def cut_partition(disk: Disk, name: TopicPartition, base: int, position: int, ne
     disk.remove(CLEAN_MARK)
     disk.sync_directory("")
     remove_snapshots_above(disk, folder, next_offset)
-    for later in sorted((other for other in bases_of(disk, folder) if other > base), reverse=True):
+    for later in sorted((other for other in segment_bases(disk.names(folder)) if other > base), reverse=True):
         path = f"{folder}/{segment_name(later)}"
-        disk.rename(path, path + CUT)
+        disk.rename(path, path + CUT_SUFFIX)
         _remove_indexes(disk, folder, later)
         disk.sync_directory(folder)
     path = f"{folder}/{segment_name(base)}"
     file = disk.open(path)
-    disk.replace(path + CUT, file.read(position, file.size - position))
+    disk.replace(path + CUT_SUFFIX, file.read(position, file.size - position))
     file.truncate(position)
     file.sync()
     file.close()
@@ -104,7 +110,7 @@ def cut_partition(disk: Disk, name: TopicPartition, base: int, position: int, ne
 
 
 def _remove_indexes(disk: Disk, folder: str, base: int) -> None:
-    for suffix in (INDEX, TIME_INDEX):
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.remove(f"{folder}/{segment_name(base, suffix)}")
 
 

@@ -1,44 +1,40 @@
-"""Shell: `mqcore dump`: segments, indexes and snapshots as lines to read, or as JSON, one object a line.
+"""Shell: `mqcore dump` prints segments, indexes and snapshots as readable lines, or as JSON with one object per line.
 
-Own rule: it only reads, believes nothing it reads, and goes on after what is damaged as far as it can.
+Own rule: it only reads, trusts nothing, and continues after damage as far as possible.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, TextIO
 
 from mqcore.log.index import OffsetIndex, TimeIndex
-from mqcore.log.segment import INDEX, LOG, TIME_INDEX
-from mqcore.log.snapshots import SNAPSHOT
+from mqcore.log.producer_snapshot import BadSnapshot, decode_snapshot
+from mqcore.log.segment_files import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from mqcore.wire.batches import HEADER_BYTES, BadBatch, BatchHeader, check_crc, read_header
-from mqcore.wire.checksum import crc32c
 from mqcore.wire.records import iterate_records
 
 CODECS: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _TEXT_FILES: Final = ("-checkpoint", ".metadata", ".properties")
-_SNAPSHOT_HEAD = struct.Struct(">hIi")
-_SNAPSHOT_ROW = struct.Struct(">qhiqiqiq")
 _ANY_SIZE: Final = 2**31 - 1
 
 Line = Mapping[str, Any]
 
 
-def run(paths: Sequence[str], records: bool, as_json: bool, out: TextIO | None = None) -> int:
-    """Print all files, and all files of all folders; 1 if something was missing or damaged."""
+def dump_files(paths: Sequence[str], records: bool, as_json: bool, out: TextIO | None = None) -> int:
+    """Print the given files and all files in the given folders. Returns 1 if one was missing or damaged, else 0."""
     out = out or sys.stdout
     damaged = False
     for path in _files(paths):
         if not as_json:
             print(f"# {path}", file=out)
         try:
-            for line in lines(path, records=records):
+            for line in describe_file(path, records=records):
                 damaged = damaged or "damage" in line
-                print(json.dumps({"file": path, **line}) if as_json else _in_words(line), file=out)
+                print(json.dumps({"file": path, **line}) if as_json else _as_text(line), file=out)
         except OSError as error:
             damaged = True
             print(f"mqcore: {path}: {error.strerror}", file=sys.stderr)
@@ -51,20 +47,20 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
             yield path
             continue
         for folder, _, names in sorted(os.walk(path)):
-            yield from (os.path.join(folder, name) for name in sorted(names) if _is_known(name))
+            yield from (os.path.join(folder, name) for name in sorted(names) if _is_readable(name))
 
 
-def _is_known(name: str) -> bool:
-    return name.endswith((LOG, INDEX, TIME_INDEX, SNAPSHOT, *_TEXT_FILES))
+def _is_readable(name: str) -> bool:
+    return name.endswith((LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX, *_TEXT_FILES))
 
 
-def _in_words(line: Line) -> str:
+def _as_text(line: Line) -> str:
     return "  ".join(value if name == "line" else f"{name}: {value}" for name, value in line.items())
 
 
-def lines(path: str, *, records: bool = False) -> Iterator[Line]:
-    """What one file holds."""
-    if path.endswith(LOG):
+def describe_file(path: str, *, records: bool = False) -> Iterator[Line]:
+    """The content of one file."""
+    if path.endswith(LOG_SUFFIX):
         with open(path, "rb") as file:
             yield from _segment(file, os.fstat(file.fileno()).st_size, records)
         return
@@ -72,11 +68,11 @@ def lines(path: str, *, records: bool = False) -> Iterator[Line]:
         content = file.read()
     stem = os.path.basename(path).partition(".")[0]
     base = int(stem) if stem.isdigit() else 0
-    if path.endswith(INDEX):
+    if path.endswith(INDEX_SUFFIX):
         yield from _offset_index(content, base)
-    elif path.endswith(TIME_INDEX):
+    elif path.endswith(TIME_INDEX_SUFFIX):
         yield from _time_index(content, base)
-    elif path.endswith(SNAPSHOT):
+    elif path.endswith(SNAPSHOT_SUFFIX):
         yield from _snapshot(content)
     else:
         yield from ({"line": line} for line in content.decode("utf-8", "replace").splitlines())
@@ -137,7 +133,7 @@ def _records(batch: bytes, header: BatchHeader) -> Iterator[Line]:
 
 
 def _text(data: bytes | None) -> str | None:
-    """UTF-8 where it is some; otherwise the bytes in hex, so that nothing is shown wrongly."""
+    """As text if it is UTF-8, otherwise in hex."""
     if data is None:
         return None
     try:
@@ -165,26 +161,20 @@ def _time_index(content: bytes, base: int) -> Iterator[Line]:
 
 
 def _snapshot(content: bytes) -> Iterator[Line]:
-    """Kafka's producer snapshot, version 1: CRC-32C of everything behind it, then one row a producer."""
-    if len(content) < _SNAPSHOT_HEAD.size:
-        yield {"damage": "too short for a producer snapshot"}
+    try:
+        rows = decode_snapshot(content)
+    except BadSnapshot as error:
+        yield {"damage": str(error)}
         return
-    version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
-    if version != 1 or crc != crc32c(memoryview(content)[6:]):
-        yield {"damage": f"version {version}, wrong CRC" if version == 1 else f"version {version}, expected 1"}
-        return
-    rows = memoryview(content)[_SNAPSHOT_HEAD.size :]
-    if len(rows) != count * _SNAPSHOT_ROW.size:
-        yield {"damage": f"{count} producers in {len(rows)} bytes"}
-        return
-    for producer, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _SNAPSHOT_ROW.iter_unpack(rows):
+    for row in rows:
+        first_offset = row.transaction_first_offset
         yield {
-            "producer": producer,
-            "producer epoch": epoch,
-            "last sequence": sequence,
-            "last offset": offset,
-            "offset delta": delta,
-            "timestamp": timestamp,
-            "coordinator epoch": coordinator_epoch,
-            "transaction from": txn if txn >= 0 else None,
+            "producer": row.producer_id,
+            "producer epoch": row.producer_epoch,
+            "last sequence": row.last_sequence,
+            "last offset": row.last_offset,
+            "offset delta": row.offset_delta,
+            "timestamp": row.timestamp,
+            "coordinator epoch": row.coordinator_epoch,
+            "transaction from": first_offset if first_offset >= 0 else None,
         }

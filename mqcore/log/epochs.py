@@ -1,18 +1,15 @@
-"""Machine: where each leader epoch began in the log, and the text file that remembers it.
+"""Machine: where each leader epoch began in the log.
 
-Own rule (KIP-101, KIP-279): epochs and start offsets both rise strictly; an epoch ends where the next one begins.
-The file is Kafka's `leader-epoch-checkpoint`: version, count, then one "epoch offset" a line.
+Own rule (KIP-101, KIP-279): epochs and start offsets both rise strictly, and an epoch ends where the next one begins.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 UNKNOWN: Final = -1
-_VERSION: Final = "0"
 
 
 class EpochStart(NamedTuple):
@@ -20,8 +17,13 @@ class EpochStart(NamedTuple):
     start_offset: int
 
 
+class EpochEnd(NamedTuple):
+    epoch: int
+    end_offset: int
+
+
 class EpochCache:
-    """The epochs of one log, oldest first. `log_end` is asked for the end of the newest one."""
+    """The epochs of one log, oldest first. `log_end` returns the end of the newest one."""
 
     def __init__(self, log_end: Callable[[], int], starts: Iterable[EpochStart] = ()) -> None:
         self._log_end = log_end
@@ -36,27 +38,27 @@ class EpochCache:
         return self._starts[-1].epoch if self._starts else UNKNOWN
 
     def begin(self, epoch: int, offset: int) -> None:
-        """The first batch of `epoch` is, or will be, at `offset`. A known epoch changes nothing."""
+        """The first batch of `epoch` is, or will be, at `offset`. Ignores an epoch that is not newer than the last."""
         if epoch <= self.last_epoch or epoch < 0:
             return
         while self._starts and self._starts[-1].start_offset >= offset:
-            self._starts.pop()  # an epoch in which nothing was written
+            self._starts.pop()  # nothing was written in that epoch
         self._starts.append(EpochStart(epoch, offset))
 
-    def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        """(the largest epoch ≤ `epoch`, where it ended): Kafka's answer to OffsetForLeaderEpoch.
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """The largest known epoch ≤ `epoch`, and where it ended: Kafka's answer to OffsetForLeaderEpoch.
 
-        The newest epoch ends at the log end; an epoch above all known ones is unknown (-1, -1); one below all known
-        ones is answered with itself and the start of the first.
+        The newest epoch ends at the log end. An epoch above all known ones is unknown (-1, -1). For one below all
+        known ones the answer is that epoch itself and the start of the first known epoch.
         """
         if epoch == UNKNOWN or epoch > self.last_epoch:
-            return UNKNOWN, UNKNOWN
+            return EpochEnd(UNKNOWN, UNKNOWN)
         if epoch == self.last_epoch:
-            return epoch, self._log_end()
+            return EpochEnd(epoch, self._log_end())
         above = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
         if above == 0:
-            return epoch, self._starts[0].start_offset
-        return self._starts[above - 1].epoch, self._starts[above].start_offset
+            return EpochEnd(epoch, self._starts[0].start_offset)
+        return EpochEnd(self._starts[above - 1].epoch, self._starts[above].start_offset)
 
     def epoch_at(self, offset: int) -> int:
         """The epoch that wrote `offset`, or -1."""
@@ -64,34 +66,15 @@ class EpochCache:
         return self._starts[above - 1].epoch if above else UNKNOWN
 
     def truncate_end(self, offset: int) -> None:
-        """Forget what began at or above `offset`: the log was cut there."""
+        """Remove epochs that began at or above `offset`, because the log was cut there."""
         while self._starts and self._starts[-1].start_offset >= offset:
             self._starts.pop()
 
     def truncate_start(self, offset: int) -> None:
-        """Forget what ended at or below `offset`; the epoch that holds it now begins there."""
+        """Remove epochs that ended at or below `offset`. The epoch that contains `offset` now begins there."""
         above = bisect_right(self._starts, offset, key=lambda start: start.start_offset)
         if above:
             self._starts[:above] = [EpochStart(self._starts[above - 1].epoch, offset)]
 
     def clear(self) -> None:
         self._starts.clear()
-
-
-def encode_epochs(starts: Iterable[EpochStart]) -> bytes:
-    lines = [f"{epoch} {offset}" for epoch, offset in starts]
-    return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
-
-
-def decode_epochs(content: bytes) -> list[EpochStart] | None:
-    """The epochs, or None if the file is damaged: it is a hint and can be rebuilt from the batches."""
-    try:
-        version, count, *lines = content.decode("ascii").splitlines()
-        starts = [EpochStart(*map(int, line.split(" "))) for line in lines]
-        if version != _VERSION or len(starts) != int(count):
-            return None
-    except (ValueError, TypeError):
-        return None
-    rising = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(starts))
-    valid = all(start.epoch >= 0 and start.start_offset >= 0 for start in starts)
-    return starts if rising and valid else None

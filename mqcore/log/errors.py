@@ -1,6 +1,6 @@
-"""Values: the two faults of a log, and the rule by which a fault of the disk becomes one.
+"""Values: the faults of a log, and the rule that decides which disk errors make a log fail.
 
-Both take the partition offline; neither is repaired where it is raised.
+A `LogFault` takes its partition offline; it is never repaired where it is raised.
 """
 
 from __future__ import annotations
@@ -10,32 +10,37 @@ import errno
 from collections.abc import Iterator
 from typing import Final
 
-NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})  # raised where a file is opened, never by an fsync
-PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}) | NO_DESCRIPTORS
+DESCRIPTOR_ERRNOS: Final = frozenset({errno.EMFILE, errno.ENFILE})  # raised when opening a file, never by an fsync
+RETRYABLE_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}) | DESCRIPTOR_ERRNOS
 
 
-class CorruptLog(Exception):
-    """Bytes that were once valid are not any more. Nothing was cut; `mqcore doctor` shows and cuts on order."""
+class LogFault(Exception):
+    """The log in `directory` cannot be used any more, because of `reason`."""
+
+    def __init__(self, message: str, directory: str, reason: str) -> None:
+        super().__init__(message)
+        self.directory = directory
+        self.reason = reason
+
+
+class CorruptLog(LogFault):
+    """Bytes that were valid once are damaged. Nothing was cut: `mqcore doctor` shows the damage and cuts on request."""
 
     def __init__(self, directory: str, file: str, position: int, reason: str) -> None:
-        super().__init__(f"{directory}/{file} is corrupt at position {position}: {reason}")
-        self.directory = directory
+        super().__init__(f"{directory}/{file} is corrupt at position {position}: {reason}", directory, reason)
         self.file = file
         self.position = position
-        self.reason = reason
 
 
-class LogFailed(Exception):
-    """The disk under the log failed. What it holds is unknown, so it takes no append and no sync any more."""
+class LogFailed(LogFault):
+    """The disk failed under the log, so its content is uncertain. The log refuses every further append and sync."""
 
     def __init__(self, directory: str, reason: str) -> None:
-        super().__init__(f"{directory} failed: {reason}")
-        self.directory = directory
-        self.reason = reason
+        super().__init__(f"{directory} failed: {reason}", directory, reason)
 
 
-class Faults:
-    """Whether a log has failed, and what makes it fail. Nothing is retried, and it never recovers."""
+class FaultPolicy:
+    """Decides which disk errors make one log fail. A failed log stays failed; nothing here retries."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -45,35 +50,35 @@ class Faults:
         if self.failure is not None:
             raise LogFailed(self._directory, self.failure)
 
-    def judge(self, error: OSError) -> None:
-        """Return if the fault may pass (a full disk, no descriptors), so that the caller raises it as it is."""
-        if error.errno not in PASSING:
+    def raise_if_fatal(self, error: OSError) -> None:
+        """Return if the caller may retry after `error` (a full disk, no descriptors); then it re-raises `error`."""
+        if error.errno not in RETRYABLE_ERRNOS:
             self._fail(error)
 
     @contextlib.contextmanager
-    def may_pass(self) -> Iterator[None]:
-        """Around what can be repeated after a full disk."""
+    def retryable(self) -> Iterator[None]:
+        """Wrap a step that can be repeated, for example once a full disk has space again."""
         try:
             yield
         except OSError as error:
-            self.judge(error)
+            self.raise_if_fatal(error)
             raise
 
     @contextlib.contextmanager
-    def no_way_back(self) -> Iterator[None]:
-        """Around what must happen wholly: after any fault in here, files and memory may differ."""
+    def fatal_on_error(self) -> Iterator[None]:
+        """Wrap an all-or-nothing step: after any error inside, memory and disk may disagree, so the log fails."""
         try:
             yield
         except OSError as error:
             self._fail(error)
 
     @contextlib.contextmanager
-    def syncing(self) -> Iterator[None]:
-        """Around a sync, which may be repeated if a file or folder could not be opened. Any other fault is final."""
+    def retryable_before_sync(self) -> Iterator[None]:
+        """Wrap a sync. A file that could not be opened may be synced later; every other error is final."""
         try:
             yield
         except OSError as error:
-            if error.errno in NO_DESCRIPTORS:
+            if error.errno in DESCRIPTOR_ERRNOS:
                 raise
             self._fail(error)
 

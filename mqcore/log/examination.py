@@ -1,7 +1,7 @@
-"""Store: what is wrong with the files of one partition, by the rules that recovery goes by.
+"""Store: what is wrong with the files of one partition, by the rules of recovery.
 
-Own rule: it changes nothing. What the next start repairs by itself is a remark; what keeps the partition offline, or
-would answer wrongly, is an error.
+Own rule: an examination changes nothing. A remark is what the next start repairs; an error is what would keep the
+partition offline or lead to wrong answers.
 """
 
 from __future__ import annotations
@@ -10,15 +10,25 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mqcore.disk.port import Disk
-from mqcore.log.epochs import decode_epochs
+from mqcore.log.epochs_file import EPOCHS_FILE, decode_epochs
 from mqcore.log.index import OffsetIndex, TimeIndex
-from mqcore.log.recovery import EPOCHS_FILE
-from mqcore.log.scan import find_valid_batch, scan
-from mqcore.log.segment import INDEX, LOG, TIME_INDEX, Segment, segment_name
+from mqcore.log.segment import Segment
+from mqcore.log.segment_files import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_base_offset,
+    segment_bases,
+    segment_name,
+)
+from mqcore.log.validity import FirstInvalidBatch, find_continuation, find_first_invalid
 
 ERROR: Final = "error"
 REMARK: Final = "remark"
-_LEFTOVERS: Final = (".deleted", ".cleaned", ".swap", ".tmp")
+_LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
 
 
 class Finding(NamedTuple):
@@ -29,89 +39,65 @@ class Finding(NamedTuple):
     text: str
 
 
-class Bad(NamedTuple):
-    """Where a log stops being valid."""
-
-    base_offset: int
-    position: int
-    next_offset: int
-    reason: str
-    follows: str | None  # where valid batches go on: that makes it corruption
-
-
-def bases_of(disk: Disk, folder: str) -> list[int]:
-    return [int(name[:20]) for name in disk.names(folder) if name.endswith(LOG) and len(name) == 24]
-
-
-def first_bad(disk: Disk, folder: str) -> Bad | None:
-    """The first place at which the batches of a log do not go on; None if they go on to its end."""
-    items = [Segment(disk, folder, base) for base in bases_of(disk, folder)]
-    next_offset, last_epoch = (items[0].base_offset if items else 0), -1
-    for index, segment in enumerate(items):
-        result = scan(segment, next_offset, last_epoch, gaps_allowed=True, each=lambda position, header: None)
-        next_offset, last_epoch, reason = result.next_offset, result.last_epoch, result.reason
-        later = items[index + 1 :]
-        if reason is None and later and later[0].base_offset != next_offset:
-            reason = f"ends at offset {next_offset}, but the next segment begins at {later[0].base_offset}"
-        if reason is not None:
-            follows = "its place" if result.misplaced else None
-            for other, position in [(segment, result.end_position + 1), *((other, 0) for other in later)]:
-                if follows is not None:
-                    break
-                found = find_valid_batch(other, position, next_offset)
-                if found is not None:
-                    follows = f"{segment_name(other.base_offset)} at {found}"
-                    break
-            return Bad(segment.base_offset, result.end_position, next_offset, reason, follows)
-    return None
+def open_segments(disk: Disk, folder: str) -> list[Segment]:
+    return [Segment(disk, folder, base) for base in segment_bases(disk.names(folder))]
 
 
 def examine_partition(disk: Disk, folder: str, *, recovery_point: int, clean: bool) -> Iterator[Finding]:
-    bad = first_bad(disk, folder)
-    if bad is not None:
-        yield _of_bad(bad, folder, recovery_point, clean)
+    items = open_segments(disk, folder)
+    invalid = find_first_invalid(items).first_invalid
+    if invalid is not None:
+        yield _describe_invalid(items, invalid, folder, recovery_point, clean)
     for name in disk.names(folder):
         path = f"{folder}/{name}"
-        if name.endswith(_LEFTOVERS):
-            yield Finding(REMARK, folder, name, None, "left over from a crash; the next start deals with it")
+        if name.endswith(_LEFTOVER_SUFFIXES):
+            yield Finding(REMARK, folder, name, None, "left over from a crash; the next start completes or removes it")
         elif name == EPOCHS_FILE and decode_epochs(disk.read_whole(path)) is None:
             yield Finding(REMARK, folder, name, None, "damaged; the next start rebuilds it")
-        elif name.endswith((INDEX, TIME_INDEX)):
+        else:
             yield from _examine_index(disk, folder, name)
 
 
-def _of_bad(bad: Bad, folder: str, recovery_point: int, clean: bool) -> Finding:
-    name = segment_name(bad.base_offset)
-    if bad.follows is not None:
-        text = f"{bad.reason}; valid batches follow in {bad.follows}: corrupt from offset {bad.next_offset} on"
-    elif bad.next_offset < recovery_point:
-        text = f"{bad.reason}: offsets {bad.next_offset} to {recovery_point} were durable and are gone"
+def _describe_invalid(
+    items: list[Segment], invalid: FirstInvalidBatch, folder: str, recovery_point: int, clean: bool
+) -> Finding:
+    name, next_offset = segment_name(items[invalid.segment_index].base_offset), invalid.next_offset
+    continuation = "its place" if invalid.is_misplaced else find_continuation(items, invalid)
+    if continuation is not None:
+        text = f"{invalid.reason}; valid batches follow in {continuation}: corrupt from offset {next_offset} on"
+    elif next_offset < recovery_point:
+        text = f"{invalid.reason}: offsets {next_offset} to {recovery_point} were durable and are lost"
     elif clean:
-        text = f"{bad.reason}, although the broker stopped cleanly"
+        text = f"{invalid.reason}, although the broker stopped cleanly"
     else:
-        text = f"a torn write ({bad.reason}); the next start cuts it at offset {bad.next_offset}"
-        return Finding(REMARK, folder, name, bad.position, text)
-    return Finding(ERROR, folder, name, bad.position, f"{text} (to cut there: doctor --cut {folder})")
+        text = f"a torn write ({invalid.reason}); the next start cuts it at offset {next_offset}"
+        return Finding(REMARK, folder, name, invalid.position, text)
+    return Finding(ERROR, folder, name, invalid.position, f"{text} (to cut there: doctor --cut {folder})")
 
 
 def _examine_index(disk: Disk, folder: str, name: str) -> Iterator[Finding]:
-    """Does each entry lead to a batch that ends where it says?"""
-    stem, _, suffix = name.partition(".")
-    if not disk.exists(f"{folder}/{stem}{LOG}"):
+    """Check that each entry of an offset index leads to a batch that ends at the entry's offset."""
+    base = parse_base_offset(name, INDEX_SUFFIX)
+    time_base = parse_base_offset(name, TIME_INDEX_SUFFIX)
+    if not name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
+        return
+    own_base = base if base is not None else time_base
+    if own_base is None or not disk.exists(f"{folder}/{segment_name(own_base)}"):
         yield Finding(REMARK, folder, name, None, "has no segment; the next start removes it")
         return
-    segment = Segment(disk, folder, int(stem))
     content = disk.read_whole(f"{folder}/{name}")
-    if f".{suffix}" == TIME_INDEX:
+    damaged = Finding(REMARK, folder, name, None, "damaged; it is rebuilt when it is needed")
+    if base is None:
         if TimeIndex.decode(content) is None:
-            yield Finding(REMARK, folder, name, None, "damaged; it is rebuilt when it is needed")
+            yield damaged
         return
+    segment = Segment(disk, folder, base)
     index = OffsetIndex.decode(content, segment.size)
     if index is None:
-        yield Finding(REMARK, folder, name, None, "damaged; it is rebuilt when it is needed")
+        yield damaged
         return
     for offset, position in index.entries():
-        if not segment.is_indexed_rightly(offset, position):
-            text = f"its entry for offset {segment.base_offset + offset} is wrong; it is rebuilt when it is read"
+        if not segment.has_batch_ending_at(offset, position):
+            text = f"its entry for offset {base + offset} is wrong; it is rebuilt when it is read"
             yield Finding(REMARK, folder, name, position, text)
             return

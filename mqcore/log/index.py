@@ -1,10 +1,10 @@
 """Codec: the two sparse indexes of a segment, in Kafka's file formats.
 
-    .index      8 bytes an entry:  last offset of a batch − base offset (int32), position of that batch (int32)
-    .timeindex  12 bytes an entry: largest timestamp so far (int64), last offset of its batch − base offset (int32)
+    .index      8 bytes per entry:  last offset of a batch − base offset (int32), position of that batch (int32)
+    .timeindex  12 bytes per entry: largest timestamp so far (int64), last offset of its batch − base offset (int32)
 
-Own rule: indexes are hints. They are kept in memory while a segment is active, written when it is sealed, checked
-when they are read back, and rebuilt from the batches when in doubt.
+Own rule: indexes are hints. They stay in memory while their segment is active, are written when it is sealed, and are
+checked when they are read. If the check fails, they are rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from itertools import islice
 from operator import lt
 from typing import Final
 
-from mqcore.disk.port import Disk
-
 ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1  # offsets in an index are relative to the segment's base, in 32 bits
 _HIGH, _LOW = (1, 0) if sys.byteorder == "little" else (0, 1)  # the halves of an int64 in memory
 
 
@@ -44,7 +43,7 @@ class OffsetIndex:
         self._positions.append(position)
 
     def floor(self, relative_offset: int) -> tuple[int, int]:
-        """(last offset, position) of the last indexed batch that ends at or below the offset, or (-1, 0)."""
+        """(relative last offset, position) of the last indexed batch that ends at or below the offset, or (-1, 0)."""
         above = bisect_right(self._offsets, relative_offset)
         return (self._offsets[above - 1], self._positions[above - 1]) if above else (-1, 0)
 
@@ -58,7 +57,7 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, content: bytes, segment_bytes: int) -> OffsetIndex | None:
-        """None unless the entries rise strictly and lie inside of a segment of that size."""
+        """None unless the entries rise strictly and lie within a segment of that size."""
         if len(content) % ENTRY_BYTES:
             return None
         flat = array("i")
@@ -74,7 +73,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Timestamps (rising strictly) and the relative last offsets of the batches that reached them first."""
+    """Largest timestamps so far, and the relative last offsets of the batches that reached them; both rise strictly."""
 
     __slots__ = ("_offsets", "_timestamps")
 
@@ -94,7 +93,7 @@ class TimeIndex:
         return (self._timestamps[-1], self._offsets[-1]) if self._offsets else None
 
     def add(self, timestamp: int, relative_offset: int) -> None:
-        """Taken only if both rise, as in Kafka: the index answers "not before", which stays true."""
+        """Add an entry, unless one of its values does not rise. Kafka skips such entries too; searches still work."""
         if timestamp >= 0 and (
             not self._offsets or (timestamp > self._timestamps[-1] and relative_offset > self._offsets[-1])
         ):
@@ -102,7 +101,7 @@ class TimeIndex:
             self._offsets.append(relative_offset)
 
     def floor(self, timestamp: int) -> int:
-        """A relative offset at or below the first record that is not older than `timestamp`."""
+        """A relative offset at or below that of the first record that is not older than `timestamp`."""
         above = bisect_right(self._timestamps, timestamp)
         return self._offsets[above - 1] if above else 0
 
@@ -115,7 +114,7 @@ class TimeIndex:
         return (self._timestamps[at - 1], self._offsets[at - 1]) if at else None
 
     def encode(self) -> bytes:
-        """An index has a quarter of a million entries a GiB: both ways go by columns, not by entries."""
+        """Encode column by column, because an index has a quarter of a million entries per GiB."""
         halves = array("i", self._timestamps.tobytes())
         flat = array("i", bytes(self.size_bytes))
         flat[0::3], flat[1::3], flat[2::3] = halves[_HIGH::2], halves[_LOW::2], self._offsets
@@ -137,21 +136,6 @@ class TimeIndex:
         if not (_rises(index._timestamps) and _rises(index._offsets)) or (index._offsets and index._offsets[0] < 0):
             return None
         return index
-
-
-def read_last_entry(disk: Disk, path: str) -> tuple[int, int] | None:
-    """(timestamp, relative offset) of the last entry in a file of a time index, read without the others; None if there
-    is no file, or its last two entries do not look right."""
-    try:
-        file = disk.open(path)
-    except FileNotFoundError:
-        return None
-    try:
-        size = file.size - file.size % TIME_ENTRY_BYTES
-        index = TimeIndex.decode(file.read(max(0, size - 2 * TIME_ENTRY_BYTES), min(size, 2 * TIME_ENTRY_BYTES)))
-        return index.last if index is not None and size == file.size else None
-    finally:
-        file.close()
 
 
 def _big_endian(numbers: array[int]) -> array[int]:

@@ -1,53 +1,56 @@
-"""Store: from an offset to a range of a segment file.
+"""Store: finds the range of a segment file that a read returns.
 
-Own rule: readers go on where they stopped, so the ends of slices are remembered; everything else is a lookup in the
-sparse index and a walk over the headers behind it.
+Own rule: a consumer usually continues where its last read ended, so the ends of recent slices are remembered. Any other
+read looks up the sparse index and walks over the headers from there.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mqcore.log.segment import Segment, Slice
+from mqcore.log.segment import Segment
 from mqcore.log.segments import Segments
+from mqcore.log.slices import Slice
 
-_PLACES: Final = 128
+REMEMBERED_POSITIONS_MAX: Final = 128  # of one log; enough for the consumers of one partition
 
 
-class Reader:
-    """The read side of one log, for all its readers."""
+class LogReader:
+    """The read side of one log, shared by all its readers."""
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
-        self._places: dict[int, tuple[Segment, int]] = {}  # offset → where its batch stands, or will stand
+        self._positions: dict[int, tuple[Segment, int]] = {}  # offset → where its batch is, or will be appended
 
     def forget(self) -> None:
-        """Segments were cut, removed or replaced."""
-        self._places.clear()
+        """Forget remembered positions, because segments were cut, removed or replaced."""
+        self._positions.clear()
 
     def read(self, offset: int, max_bytes: int, limit: int, log_end: int, at_least_one: bool) -> Slice | None:
-        place = self._places.get(offset)
-        if place is None or place[1] >= place[0].size:
-            place = self._locate(offset)
-            if place is None:
+        found = self._positions.get(offset)
+        if found is None or found[1] >= found[0].size:
+            found = self._locate(offset)
+            if found is None:
                 return None
-        segment, position = place
+        segment, position = found
         length = self._end_below(segment, limit, log_end) - position
         if length <= 0:
             return None
         if length > max_bytes:
             first = segment.header_at(position).size
             if first > segment.size - position:
-                raise segment.corrupt(position, f"batch of {first} bytes, only {segment.size - position} are there")
+                raise segment.corrupt(
+                    position, f"batch of {first} bytes, but the file has only {segment.size - position}"
+                )
             if first > max_bytes and not at_least_one:
                 return None
             length = max(first, max_bytes)
         if segment is not self._segments.items[-1]:
-            self._segments.keep_open(segment)
+            self._segments.note_open(segment)
         return Slice(segment.file, position, length)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Where the first batch that ends above `offset` stands."""
+        """Where the first batch that ends above `offset` is."""
         index = self._segments.index_of(offset)
         assert index >= 0, f"offset {offset} is below the first segment"
         for segment in self._segments.items[index:]:
@@ -57,7 +60,7 @@ class Reader:
         return None
 
     def _end_below(self, segment: Segment, limit: int, log_end: int) -> int:
-        """Where the batches of a segment that lie wholly below `limit` end; remembered, for there a reader goes on."""
+        """Where the last batch entirely below `limit` ends. Remembered, because the next read starts there."""
         if segment is self._segments.items[-1]:
             end = log_end
         else:
@@ -65,9 +68,9 @@ class Reader:
         if limit >= end:
             position = segment.size
         else:
-            place = self._places.get(limit)
-            position = place[1] if place is not None and place[0] is segment else segment.locate(limit)
-        if len(self._places) >= _PLACES:
-            del self._places[next(iter(self._places))]
-        self._places[min(limit, end)] = (segment, position)
+            found = self._positions.get(limit)
+            position = found[1] if found is not None and found[0] is segment else segment.locate(limit)
+        if len(self._positions) >= REMEMBERED_POSITIONS_MAX:
+            del self._positions[next(iter(self._positions))]
+        self._positions[min(limit, end)] = (segment, position)
         return position

@@ -1,34 +1,37 @@
-"""Machine: which of the oldest segments are no longer wanted.
+"""Machine: which of the oldest segments have expired.
 
-Own rule: only whole segments from the oldest on, and only if all of them lies below the high watermark.
+Own rule: only whole segments expire, from the oldest on, and only those that lie entirely below the high watermark.
 """
 
 from __future__ import annotations
 
-from mqcore.log.config import LogConfig
-from mqcore.log.segment import Segment
-from mqcore.log.segments import Segments
+from mqcore.log.topic_config import LogConfig
 
 
-def due_segments(
-    segments: Segments, config: LogConfig, now_ms: int, start_offset: int, end_offset: int, limit: int
-) -> int:
-    """How many, from the oldest; all of them if even the active one is due, which must then roll first."""
-    surplus = segments.size_bytes - config.retention_bytes if config.delete and config.retention_bytes >= 0 else 0
-    count = 0
-    for index, segment in enumerate(segments.items):
-        end = segments.end_of(index, end_offset)
-        if end > limit or segment.size == 0:
-            break
-        deleted = end <= start_offset
-        too_large = surplus >= segment.size
-        if not (deleted or too_large or _is_too_old(segment, config, now_ms)):
-            break
-        surplus -= segment.size
-        count += 1
-    return count
+class RetentionCheck:
+    """Checks the segments of one log, from the oldest on. The caller stops at the first that has not expired."""
 
+    def __init__(self, config: LogConfig, log_bytes: int, start_offset: int, limit: int, now_ms: int) -> None:
+        is_limited = config.delete and config.retention_bytes >= 0
+        self._surplus_bytes = log_bytes - config.retention_bytes if is_limited else 0
+        self._retention_ms = config.retention_ms if config.delete else -1
+        self._start_offset = start_offset
+        self._limit = limit
+        self._now_ms = now_ms
 
-def _is_too_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
-    """Looks into the segment's index only if the age matters."""
-    return config.delete and 0 <= config.retention_ms < now_ms - segment.age_timestamp
+    def is_removable(self, size: int, end_offset: int) -> bool:
+        return size > 0 and end_offset <= self._limit
+
+    def is_deleted_or_surplus(self, size: int, end_offset: int) -> bool:
+        """A client deleted all its records, or the log exceeds `retention.bytes` even without it."""
+        return end_offset <= self._start_offset or self._surplus_bytes >= size
+
+    @property
+    def needs_timestamp(self) -> bool:
+        return self._retention_ms >= 0
+
+    def is_too_old(self, newest_timestamp: int) -> bool:
+        return 0 <= self._retention_ms < self._now_ms - newest_timestamp
+
+    def count_removed(self, size: int) -> None:
+        self._surplus_bytes -= size

@@ -1,39 +1,35 @@
-"""Machine: when a segment is full.
+"""Machine: when the active segment is full.
 
-Own rule: age is counted between timestamps of batches, as Kafka does it, so that a log copied later rolls where the
-original did; only a segment without timestamps goes by the clock.
+Own rule: like Kafka, measure age between timestamps of batches, so that a replica of the log rolls at the same offset
+as the original. Only a segment without timestamps is measured by the clock.
 """
 
 from __future__ import annotations
 
-from typing import Final
 from zlib import crc32
 
-from mqcore.log.config import LogConfig
-from mqcore.log.index import TIME_ENTRY_BYTES
-from mqcore.log.segment import Segment
-from mqcore.wire.batches import BatchHeader
-
-MOST_RELATIVE: Final = 2**31 - 1  # offsets in the indexes are relative to the segment's base, in 32 bits
+from mqcore.log.index import RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES
+from mqcore.log.topic_config import LogConfig
 
 
-def must_roll(segment: Segment, config: LogConfig, size: int, last: BatchHeader, age_ms: int) -> bool:
-    """Is there no room for `size` more bytes that end with the batch `last`? `age_ms` is the segment's by the clock."""
-    if segment.size + size > config.segment_bytes:
+def segment_age_ms(first_timestamp: int | None, last_timestamp: int, age_by_clock_ms: int) -> int:
+    return last_timestamp - first_timestamp if first_timestamp is not None and first_timestamp >= 0 else age_by_clock_ms
+
+
+def must_roll(
+    config: LogConfig, size_after: int, relative_offset_after: int, index_bytes: int, age_ms: int, segment_path: str
+) -> bool:
+    """Whether an append would exceed a limit of the segment. `…_after` describes the segment with the new batches."""
+    if size_after > config.segment_bytes or relative_offset_after > RELATIVE_OFFSET_MAX:
         return True
-    if last.base_offset + last.last_offset_delta - segment.base_offset > MOST_RELATIVE:
+    if index_bytes + TIME_ENTRY_BYTES > config.segment_index_bytes:
         return True
-    if max(segment.index.size_bytes, segment.time_index.size_bytes) + TIME_ENTRY_BYTES > config.segment_index_bytes:
-        return True
-    first = segment.first_timestamp
-    if first is not None and first >= 0:
-        age_ms = last.max_timestamp - first
     if age_ms <= config.segment_ms - config.segment_jitter_ms:
-        return False  # whatever its share of the jitter
-    return age_ms > config.segment_ms - _jitter_ms(segment, config)
+        return False  # young enough with any jitter
+    return age_ms > config.segment_ms - _jitter_ms(config, segment_path)
 
 
-def _jitter_ms(segment: Segment, config: LogConfig) -> int:
-    """Spread by the segment's name and not by chance: the same log rolls at the same place again."""
-    most = min(config.segment_jitter_ms, config.segment_ms)
-    return crc32(segment.path("").encode()) % most if most else 0
+def _jitter_ms(config: LogConfig, segment_path: str) -> int:
+    """Derived from the path and not random, so that the same log rolls at the same offset again."""
+    jitter_ms_max = min(config.segment_jitter_ms, config.segment_ms)
+    return crc32(segment_path.encode()) % jitter_ms_max if jitter_ms_max else 0

@@ -1,7 +1,7 @@
-"""Store: read a segment batch by batch and believe nothing; tell a torn write from corruption.
+"""Store: reads a segment batch by batch and trusts nothing.
 
-Own rule: a length is checked against the bytes that are there before anything is read by it. Bad bytes are a torn
-write only if no valid batch follows them; what follows may be anything, so every position is tried.
+Own rule: a length is compared with the bytes that exist before it is used. Invalid bytes are a torn write only if no
+valid batch follows them. A valid batch may start at any position, so every position is tried.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _MAGIC: Final = b"\x02"
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
-    """How far a segment is valid, and why no further (None: to its end)."""
+class ScanResult:
+    """How far a segment is valid. `reason` says why it is invalid from there on; None means valid to its end."""
 
     end_position: int
     next_offset: int
     last_epoch: int
     batches: int
     reason: str | None
-    misplaced: bool = False  # what follows is a whole batch with a right CRC that does not belong there: no torn write
+    is_misplaced: bool = False  # the next batch is complete and has a valid CRC but is in the wrong place
 
 
-def scan(
+def scan_segment(
     segment: Segment,
     next_offset: int,
     last_epoch: int,
     *,
     gaps_allowed: bool,
     each: Callable[[int, BatchHeader], None],
-) -> Scanned:
-    """Verify all batches in order; `each(position, header)` sees the valid ones."""
+) -> ScanResult:
+    """Verify all batches in order and call `each(position, header)` for the valid ones."""
     position, size, batches = 0, segment.size, 0
     data, start = b"", 0
     view = memoryview(data)
@@ -75,16 +75,16 @@ def scan(
         if header.base_offset != next_offset or header.leader_epoch < last_epoch or header.last_offset_delta < 0:
             reason = _out_of_place(header, next_offset, last_epoch, gaps_allowed)
             if reason is not None:
-                return Scanned(position, next_offset, last_epoch, batches, reason, misplaced=True)
+                return ScanResult(position, next_offset, last_epoch, batches, reason, is_misplaced=True)
         each(position, header)
         position += length
         batches += 1
         next_offset, last_epoch = header.base_offset + header.last_offset_delta + 1, header.leader_epoch
-    return Scanned(position, next_offset, last_epoch, batches, reason)
+    return ScanResult(position, next_offset, last_epoch, batches, reason)
 
 
 def _out_of_place(header: BatchHeader, next_offset: int, last_epoch: int, gaps_allowed: bool) -> str | None:
-    """What the CRC leaves out: offset and leader epoch must fit to the batches before."""
+    """Check what the CRC does not cover: offset and leader epoch must continue those of the batch before."""
     if header.last_offset_delta < 0:
         return f"last offset delta {header.last_offset_delta}"
     if header.base_offset < next_offset or (header.base_offset > next_offset and not gaps_allowed):
@@ -94,15 +94,15 @@ def _out_of_place(header: BatchHeader, next_offset: int, last_epoch: int, gaps_a
     return None
 
 
-def find_valid_batch(segment: Segment, position: int, least_offset: int) -> int | None:
-    """The first position from `position` on at which a whole, valid batch with an offset ≥ `least_offset` stands."""
+def find_valid_batch(segment: Segment, position: int, offset_min: int) -> int | None:
+    """The first position, from `position` on, of a complete and valid batch with an offset of at least `offset_min`."""
     size = segment.size
     while position + HEADER_BYTES <= size:
         data = segment.file.read(position, min(_CHUNK, size - position))
         at = data.find(_MAGIC, _MAGIC_AT)
         while at >= 0 and at - _MAGIC_AT + HEADER_BYTES <= len(data):
             candidate = at - _MAGIC_AT
-            if _is_valid_batch(segment, data, candidate, position + candidate, least_offset):
+            if _is_valid_batch(segment, data, candidate, position + candidate, offset_min):
                 return position + candidate
             at = data.find(_MAGIC, at + 1)
         if position + len(data) >= size:
@@ -111,10 +111,10 @@ def find_valid_batch(segment: Segment, position: int, least_offset: int) -> int 
     return None
 
 
-def _is_valid_batch(segment: Segment, data: bytes, at: int, position: int, least_offset: int) -> bool:
+def _is_valid_batch(segment: Segment, data: bytes, at: int, position: int, offset_min: int) -> bool:
     try:
         header = read_header(data, at)
-        if not least_offset <= header.base_offset < least_offset + 2**31 or header.size > segment.size - position:
+        if not offset_min <= header.base_offset < offset_min + 2**31 or header.size > segment.size - position:
             return False
         check_crc(segment.file.read(position, header.size), header)
     except BadBatch:

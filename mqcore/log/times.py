@@ -1,8 +1,8 @@
-"""Store: from timestamps to offsets (KIP-79, KIP-734).
+"""Store: finds the offset for a timestamp (KIP-79, KIP-734).
 
-Own rule: the time index leads to the neighbourhood, headers to the batch; only that one batch is opened. A search may
-have to read many segments or headers, so it goes in steps: the caller runs as many of them in one turn of the event
-loop as it likes, and the log may change in between.
+Own rule: the time index leads near the batch, headers lead to the batch, and only that batch is decompressed. A search
+may read many segments or headers, so it is a generator of short steps: the caller spreads them over turns of the event
+loop, and the log may change between two steps.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class TimedOffset(NamedTuple):
     leader_epoch: int
 
 
-Search = Generator[None, None, TimedOffset | None]
-"""Yields after each step, and returns what it has found."""
+TimeSearch = Generator[None, None, TimedOffset | None]
+"""Yields after each step and returns the result."""
 
 
-def finish(search: Search) -> TimedOffset | None:
-    """All steps at once."""
+def run_search(search: TimeSearch) -> TimedOffset | None:
+    """Run all steps at once."""
     while True:
         try:
             next(search)
@@ -38,26 +38,16 @@ def finish(search: Search) -> TimedOffset | None:
             return found
 
 
-def offset_for_time(items: Sequence[Segment], timestamp: int, start: int, limit: int) -> TimedOffset | None:
-    """The first record in [start, limit) that is not older than `timestamp`."""
-    return finish(search_time(items, timestamp, start, limit))
+def search_time(items: Sequence[Segment], timestamp: int, start: int, limit: int) -> TimeSearch:
+    return _restart_on_change(items, lambda: _search_time(items, timestamp, start, limit))
 
 
-def max_timestamp(items: Sequence[Segment], start: int, limit: int) -> TimedOffset | None:
-    """The first of the records in [start, limit) with the largest timestamp."""
-    return finish(search_max_timestamp(items, start, limit))
+def search_max_timestamp(items: Sequence[Segment], start: int, limit: int) -> TimeSearch:
+    return _restart_on_change(items, lambda: _search_max_timestamp(items, start, limit))
 
 
-def search_time(items: Sequence[Segment], timestamp: int, start: int, limit: int) -> Search:
-    return _restarted(items, lambda: _search_time(items, timestamp, start, limit))
-
-
-def search_max_timestamp(items: Sequence[Segment], start: int, limit: int) -> Search:
-    return _restarted(items, lambda: _search_max_timestamp(items, start, limit))
-
-
-def _restarted(items: Sequence[Segment], search: Callable[[], Search]) -> Search:
-    """From the start again if retention or compaction took a segment away while it was read."""
+def _restart_on_change(items: Sequence[Segment], search: Callable[[], TimeSearch]) -> TimeSearch:
+    """Start again if retention or compaction removed a segment during the search."""
     while True:
         before = list(items)
         try:
@@ -67,7 +57,7 @@ def _restarted(items: Sequence[Segment], search: Callable[[], Search]) -> Search
                 raise
 
 
-def _search_time(items: Sequence[Segment], timestamp: int, start: int, limit: int) -> Search:
+def _search_time(items: Sequence[Segment], timestamp: int, start: int, limit: int) -> TimeSearch:
     for segment in list(items):
         yield
         if segment.base_offset >= limit:
@@ -87,8 +77,8 @@ def _search_time(items: Sequence[Segment], timestamp: int, start: int, limit: in
     return None
 
 
-def _search_max_timestamp(items: Sequence[Segment], start: int, limit: int) -> Search:
-    """The segment with the largest timestamp first: usually the only one that is read."""
+def _search_max_timestamp(items: Sequence[Segment], start: int, limit: int) -> TimeSearch:
+    """Begin with the segment that has the largest timestamp: usually no other one is read."""
     segments = []
     for segment in list(items):
         yield
@@ -96,7 +86,9 @@ def _search_max_timestamp(items: Sequence[Segment], start: int, limit: int) -> S
             break
         if segment.size:
             segments.append((-segment.largest_timestamp, segment.base_offset, segment))
-    best: tuple[int, int, Segment, int, BatchHeader] | None = None  # it begins like `segments`, the least wins
+    best: tuple[int, int, Segment, int, BatchHeader] | None = (
+        None  # the least wins; it begins like an entry of `segments`
+    )
     for bound in sorted(segments, key=lambda entry: entry[:2]):
         if best is not None and best[:2] <= bound[:2]:
             break
@@ -115,10 +107,10 @@ def _search_max_timestamp(items: Sequence[Segment], start: int, limit: int) -> S
 
 
 def _candidates(segment: Segment, start: int, limit: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Batches of a segment within [start, limit), the one with its largest timestamp there among them.
+    """Batches of a segment within [start, limit), including the one with the largest timestamp in that range.
 
-    If the largest of the whole segment lies beyond the limit (it is not durable yet, perhaps), the time index knows the
-    largest up to the last entry of the offset index; behind that entry all batches are candidates.
+    The batch with the segment's largest timestamp may lie at or above the limit, for example because it is not durable
+    yet. Then the time index names the largest below its last entry, and every batch after that entry is a candidate.
     """
     last_offset: int | None = segment.largest[1]
     behind = segment.size
@@ -130,14 +122,14 @@ def _candidates(segment: Segment, start: int, limit: int) -> Iterator[tuple[int,
     if last_offset is None or last_offset < start:
         behind = segment.locate(start)
     else:
-        yield from _one(segment, segment.locate(last_offset))
+        yield from _batch_at(segment, segment.locate(last_offset))
     for position, header in segment.headers(behind):
         if header.last_offset >= limit:
             return
         yield position, header
 
 
-def _one(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+def _batch_at(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
     if position < segment.size:
         yield position, segment.header_at(position)
 
@@ -153,6 +145,6 @@ def _first_record(
         for record in iterate_records(batch, header, limit_bytes=request_limit(header)):
             if record.timestamp >= timestamp and start <= record.offset < limit:
                 return TimedOffset(record.timestamp, record.offset, header.leader_epoch)
-    except BadBatch:  # a producer's nonsense under a good CRC: the batch is as near as we can get
+    except BadBatch:  # the records are invalid although the CRC is right: answer with the batch, the nearest we can get
         return TimedOffset(header.max_timestamp, max(start, header.base_offset), header.leader_epoch)
     return None

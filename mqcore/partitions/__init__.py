@@ -1,6 +1,6 @@
-"""Room 4 · partitions — one copy of one partition, leading or following.
+"""Room 4 · partitions — the leader's copy of each partition that this broker holds.
 
-In:    batches to append, fetches to serve, leadership changes.
-Out:   offsets, batches, high watermarks.
-From:  apis (room 3), groups, controller.    Next: log (room 5).
+In:       batches to append, reads, new leader epochs, finished syncs.
+Out:      offsets, batches, refusals, commit outcomes for waiting requests.
+Used by:  apis (room 3), coordination, controller, groups.    Uses: log (room 5), disk (room 6), wire (room 2).
 """

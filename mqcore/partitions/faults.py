@@ -1,7 +1,7 @@
-"""Shell: the rule by which a fault stays with the partition that has it.
+"""Shell: keeps a fault within the partition that has it.
 
-Whatever works through many partitions puts each of them into a `contain_fault`: the start, retention, compaction,
-checkpoints and syncs go on with the next one, and the log line names the partition.
+Every loop over partitions wraps each of them in `contain_fault`: start-up, retention, compaction, checkpoints and syncs
+continue with the next partition, and the log line names the faulty one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from mqcore.log.errors import CorruptLog, LogFailed
+from mqcore.log.errors import LogFault
 from mqcore.partitions.partition import Partition
 
 log = logging.getLogger(__name__)
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def contain_fault(task: str, partition: Partition) -> Iterator[None]:
-    """A corrupt or failed log takes its partition offline. Other faults are logged, and the next round tries again."""
+    """A `LogFault` takes the partition offline. Other exceptions are logged, and the next round tries again."""
     try:
         yield
-    except (CorruptLog, LogFailed) as fault:
+    except LogFault as fault:
         partition.go_offline(f"{task} failed: {fault}")
     except OSError as fault:
         log.error(f"{task} failed", extra={"partition": str(partition.name), "reason": str(fault)})

@@ -1,11 +1,11 @@
-"""Shell: makes logs durable on a few threads, one sync per log at a time, grouping all requests of one moment.
+"""Shell: syncs logs on threads: one sync per log at a time, shared by all requests that arrived before it.
 
-Acknowledgements wait for the syncs of some logs (`flush.messages=1`, the metadata log): these go to threads of their
-own. All others, the periodic ones above all, are started a few at a time, so that an acknowledgement never queues
-behind them.
+Logs whose acknowledgements wait for a sync (`flush.messages=1`, the metadata log) have threads of their own. All other
+syncs start a few at a time on separate threads, so an acknowledgement never queues behind periodic syncs.
 
-Nothing is retried after a failed fsync: it may have lost pages for good (the kernel marks them clean), so the fault
-goes to the owner, who takes the log directory offline. A lack of descriptors is no such fault: nothing was synced yet.
+A failed fsync is never retried: the kernel may have marked the lost pages clean, so a second fsync would succeed
+without them. The fault goes to `on_failure`, and the broker stops. Running out of file descriptors is different:
+nothing was synced yet, so the sync is repeated later.
 """
 
 from __future__ import annotations
@@ -13,127 +13,129 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from concurrent.futures import Executor, Future, wait
 
-from mqcore.log.errors import LogFailed
+from mqcore.host import Clock, Threads
+from mqcore.log.errors import LogFault
 from mqcore.metrics import Cell
-
-if TYPE_CHECKING:
-    from mqcore.partitions.partition import Partition
+from mqcore.partitions.partition import Partition
 
 log = logging.getLogger(__name__)
 
 THREADS = 4
 BACKGROUND_THREADS = 2
-RETRY_SECONDS = 1.0
+RETRY_DELAY_MS = 1000
 
 
 class Flusher:
-    def __init__(self, failed: Callable[[Exception], None], syncs: Cell) -> None:
-        self._failed = failed
+    def __init__(self, on_failure: Callable[[Exception], None], syncs: Cell, clock: Clock, threads: Threads) -> None:
+        self._on_failure = on_failure
         self._syncs = syncs
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
-        self._background_threads = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="sync-background")
-        self._under_way: dict[Partition, Future[int] | None] = {}  # None: it begins in a moment
-        self._background: dict[Partition, None] = {}  # in order; not started yet
+        self._clock = clock
+        self._urgent_threads = threads.pool(THREADS, "sync")
+        self._background_threads = threads.pool(BACKGROUND_THREADS, "sync-background")
+        self._running: dict[Partition, Future[int] | None] = {}  # None: scheduled for this turn of the loop
+        self._background_queue: dict[Partition, None] = {}  # in order of their requests
         self._background_running = 0
-        self._again: set[Partition] = set()
-        self._ends: asyncio.Event | None = None  # set, and replaced, when a sync has ended
-        self._short_of_descriptors = False
-        self._closed = False
+        self._requested_again: set[Partition] = set()
+        self._any_sync_ended: asyncio.Event | None = None  # set and discarded when a sync ends
+        self._lacks_descriptors = False
+        self._is_closed = False
 
-    def request(self, partition: Partition) -> None:
-        """Sync soon; callers of one moment share one sync."""
-        if self._closed:
+    def request_sync(self, partition: Partition) -> None:
+        """Sync soon. All requests until the sync starts share it."""
+        if self._is_closed:
             return
-        if partition in self._under_way:
-            self._again.add(partition)
+        if partition in self._running:
+            self._requested_again.add(partition)
         elif partition.acknowledges_durable_only:
-            self._background.pop(partition, None)
-            self._under_way[partition] = None
-            asyncio.get_running_loop().call_soon(self._start, partition, self._threads)
+            self._background_queue.pop(partition, None)
+            self._schedule(partition, self._urgent_threads)
         else:
-            self._background[partition] = None
+            self._background_queue[partition] = None
             self._start_background()
 
     def _start_background(self) -> None:
-        while self._background and self._background_running < BACKGROUND_THREADS and not self._closed:
-            partition = next(iter(self._background))
-            del self._background[partition]
-            self._under_way[partition] = None
+        while self._background_queue and self._background_running < BACKGROUND_THREADS and not self._is_closed:
+            partition = next(iter(self._background_queue))
+            del self._background_queue[partition]
             self._background_running += 1
-            asyncio.get_running_loop().call_soon(self._start, partition, self._background_threads)
+            self._schedule(partition, self._background_threads)
 
-    def _start(self, partition: Partition, threads: ThreadPoolExecutor) -> None:
-        if self._closed:
-            return
-        if partition.offline is not None:  # its folder's name may belong to another topic by now
-            self._forget(partition, threads)
-            return
-        self._under_way[partition] = sync = threads.submit(partition.log.sync)
-        asyncio.wrap_future(sync).add_done_callback(lambda done: self._ended(partition, threads, done))
+    def _schedule(self, partition: Partition, threads: Executor) -> None:
+        """Start after this turn of the loop, so that appends of the same turn share the sync."""
+        self._running[partition] = None
+        self._clock.call_soon(lambda: self._start(partition, threads))
 
-    def settle(self, partition: Partition) -> None:
-        """Block until no thread works on the log any more: a moment, before its folder is taken away."""
-        self._background.pop(partition, None)
-        sync = self._under_way.get(partition)
+    def _start(self, partition: Partition, threads: Executor) -> None:
+        if self._is_closed:
+            return
+        if partition.is_offline:  # another topic may own the folder's name by now
+            self._finish(partition, threads)
+            return
+        self._running[partition] = sync = threads.submit(partition.log.sync)
+        asyncio.wrap_future(sync).add_done_callback(lambda done: self._on_sync_ended(partition, threads, done))
+
+    def wait_for_sync(self, partition: Partition) -> None:
+        """Block until no thread uses the log. The caller is about to rename its folder."""
+        self._background_queue.pop(partition, None)
+        sync = self._running.get(partition)
         if sync is not None and not sync.cancel():
             wait((sync,))
 
-    async def next_end(self) -> None:
-        """Wait until any sync has ended."""
-        if self._ends is None:
-            self._ends = asyncio.Event()
-        await self._ends.wait()
+    async def wait_for_any_sync(self) -> None:
+        """Return when the next sync of any log ends."""
+        if self._any_sync_ended is None:
+            self._any_sync_ended = asyncio.Event()
+        await self._any_sync_ended.wait()
 
-    def _forget(self, partition: Partition, threads: ThreadPoolExecutor) -> bool:
-        """Whether it was requested once more meanwhile."""
-        self._under_way.pop(partition, None)
+    def _finish(self, partition: Partition, threads: Executor) -> bool:
+        """Forget a sync. Returns whether another one was requested while it ran."""
+        self._running.pop(partition, None)
         if threads is self._background_threads:
             self._background_running -= 1
             self._start_background()
-        wanted_again = partition in self._again
-        self._again.discard(partition)
-        return wanted_again
+        requested_again = partition in self._requested_again
+        self._requested_again.discard(partition)
+        return requested_again
 
-    def _ended(self, partition: Partition, threads: ThreadPoolExecutor, done: asyncio.Future[int]) -> None:
+    def _on_sync_ended(self, partition: Partition, threads: Executor, done: asyncio.Future[int]) -> None:
         self._syncs.value += 1
-        wanted_again = self._forget(partition, threads)
-        if self._ends is not None:
-            self._ends.set()
-            self._ends = None
+        requested_again = self._finish(partition, threads)
+        if self._any_sync_ended is not None:
+            self._any_sync_ended.set()
+            self._any_sync_ended = None
         fault = None if done.cancelled() else done.exception()
-        if partition.offline is not None or self._closed:
-            return  # deleted, or failed before; or the log is flushed by its closing now
-        if isinstance(fault, LogFailed):
+        if partition.is_offline or self._is_closed:
+            return  # an offline log has no one to report to; a closed flusher leaves the last sync to the log's close
+        if isinstance(fault, LogFault):
             partition.go_offline(f"sync failed: {fault}")
-            self._failed(fault)
+            self._on_failure(fault)
             return
         if isinstance(fault, OSError):
-            self._try_later(partition, fault)
+            self._retry_later(partition, fault)
             return
         if fault is not None:
             raise fault
-        self._short_of_descriptors = False
-        partition.synced()
-        if wanted_again:
-            self.request(partition)
+        self._lacks_descriptors = False
+        partition.on_synced()
+        if requested_again:
+            self.request_sync(partition)
 
-    def _try_later(self, partition: Partition, fault: OSError) -> None:
-        """A file or folder could not be opened, so nothing was synced, and nothing failed to be."""
-        if not self._short_of_descriptors:
+    def _retry_later(self, partition: Partition, fault: OSError) -> None:
+        """A file or folder could not be opened. Nothing was synced, so repeating the sync loses nothing."""
+        if not self._lacks_descriptors:
             log.error("syncs wait for free descriptors", extra={"reason": str(fault)})
-        self._short_of_descriptors = True
-        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry, partition)
+        self._lacks_descriptors = True
+        self._clock.call_later(RETRY_DELAY_MS, lambda: self._retry(partition))
 
     def _retry(self, partition: Partition) -> None:
-        if partition.offline is None:
-            self.request(partition)
+        if not partition.is_offline:
+            self.request_sync(partition)
 
     def close(self) -> None:
-        """Wait for the syncs under way; later requests are for nothing: whoever closes the logs flushes them."""
-        self._closed = True
-        self._background.clear()
+        """Wait for running syncs and ignore later requests: closing a log flushes it."""
+        self._is_closed = True
+        self._background_queue.clear()
         self._background_threads.shutdown(wait=True)
-        self._threads.shutdown(wait=True)
+        self._urgent_threads.shutdown(wait=True)

@@ -1,12 +1,9 @@
-"""Machine: idempotence of one partition — what each producer wrote last, and what may follow.
+"""Machine: idempotence in one partition: what each producer wrote last, and which batch it may write next.
 
-`check` decides and changes nothing; `observe` applies a batch that is in the log, on append as on replay.
-A producer's last five batches are remembered (the most a client has in flight): one of them again is a
-duplicate and succeeds with its first offset. A producer nobody remembers may begin anywhere (its state may
-have expired: that must not look like a gap). Source: KIP-98, KIP-360.
-
-The snapshot is Kafka's producer-snapshot format, with one row per remembered batch where Kafka keeps only the
-last: Kafka's tools, which keep the last row of each producer, read it alike, and the window survives a restart.
+`check` decides and changes nothing; `observe` applies a batch that is in the log, both on append and on replay.
+Each producer's last five batches are remembered, because a client has at most five in flight. If one of them arrives
+again it is a duplicate, and the client gets the offset of the first copy. An unknown producer may start at any sequence
+number: its state may have expired, and that must not look like a gap. Source: KIP-98, KIP-360.
 """
 
 from __future__ import annotations
@@ -18,23 +15,20 @@ from itertools import islice
 from typing import NamedTuple
 from weakref import WeakSet
 
+from mqcore.log.producer_snapshot import BadSnapshot, SnapshotRow, decode_snapshot, encode_snapshot
 from mqcore.wire.batches import BatchHeader
-from mqcore.wire.checksum import crc32c
 from mqcore.wire.errors import ErrorCode, Refusal
 
 REMEMBERED_BATCHES = 5
-MOST_PRODUCERS = 20_000
-"""Of one partition: the snapshot of that many takes some 20 ms of everybody's time."""
+PRODUCERS_MAX = 20_000
+"""Per partition. Writing a snapshot of this many blocks the event loop for about 20 ms."""
 
 BROKER_PRODUCERS_MAX = 100_000
-"""Of all partitions: 300 bytes each, 450 with five batches."""
+"""In all partitions together. Each takes 300 bytes, or 450 with five batches."""
 
-_FORGOTTEN_AT_ONCE = 1000
+_EVICTED_AT_ONCE = 1000
 LAST_SEQUENCE = 0x7FFFFFFF
 
-_SNAPSHOT_HEAD = struct.Struct(">hIi")
-_SNAPSHOT_ROW = struct.Struct(">qhiqiqiq")
-_SNAPSHOT_VERSION = 1
 _WRITTEN = struct.Struct(">iiqqq")
 
 
@@ -49,7 +43,7 @@ class Written(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """The batch is in the log already, here."""
+    """The batch is already in the log, at these offsets."""
 
     base_offset: int
     last_offset: int
@@ -58,11 +52,11 @@ class Duplicate(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """Its batches are packed, because a broker remembers many producers and asks about few."""
+    """Its batches are packed to save memory: a broker remembers many producers but looks up few."""
 
     epoch: int
     packed: bytes = b""
-    touched: bool = True
+    has_written: bool = True  # since the last `expire_idle`
     idle_since_ms: int = 0
 
     @property
@@ -78,8 +72,8 @@ class Producer:
 
 
 class ProducerBudget:
-    """How many producers all partitions together remember. When there are too many, the partition with the most forgets
-    those that have been silent for longest: a client that makes up producers pushes out its own."""
+    """Limits the producers of all partitions together. Above the limit, the partition with the most producers evicts
+    those that have been idle the longest, so a client that invents producer ids evicts its own."""
 
     def __init__(self, limit: int = BROKER_PRODUCERS_MAX) -> None:
         self.limit = limit
@@ -90,7 +84,7 @@ class ProducerBudget:
         self.count += 1
         if self.count > self.limit:
             largest = max(self.partitions, key=len)
-            largest.forget(min(_FORGOTTEN_AT_ONCE, len(largest) // 2 + 1))
+            largest.evict_idle(min(_EVICTED_AT_ONCE, len(largest) // 2 + 1))
 
 
 def sequence_after(sequence: int, records: int) -> int:
@@ -107,8 +101,8 @@ class Producers:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def remembered(self) -> Iterator[tuple[int, Producer]]:
-        """By producer id, the one that has been silent for longest first."""
+    def by_id(self) -> Iterator[tuple[int, Producer]]:
+        """(producer id, producer), the one that has been idle the longest first."""
         return iter(self._producers.items())
 
     def check(self, header: BatchHeader) -> Duplicate | Refusal | None:
@@ -119,11 +113,14 @@ class Producers:
         if producer is None:
             return None
         if header.producer_epoch < producer.epoch:
-            return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} has written since")
+            return Refusal(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {header.producer_epoch} is older than the current epoch {producer.epoch}",
+            )
         if header.producer_epoch > producer.epoch:
             if header.base_sequence == 0:
                 return None
-            return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch begins at sequence 0")
+            return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin at sequence 0")
         expected = sequence_after(producer.last.last_sequence, 1)
         if header.base_sequence == expected:
             return None
@@ -149,15 +146,15 @@ class Producers:
         if producer is None or producer.epoch != epoch:
             producer = Producer(epoch)
         producer.add(written)
-        producer.touched = True
+        producer.has_written = True
         self._producers[producer_id] = producer
         if is_new:
-            if len(self._producers) > MOST_PRODUCERS:
-                self.forget(1)
+            if len(self._producers) > PRODUCERS_MAX:
+                self.evict_idle(1)
             self._budget.add()
 
-    def forget(self, count: int) -> None:
-        """Forget producers, those first that have been silent for longest."""
+    def evict_idle(self, count: int) -> None:
+        """Evict the `count` producers that have been idle the longest."""
         for producer_id in list(islice(self._producers, count)):
             self._remove(producer_id)
 
@@ -165,22 +162,22 @@ class Producers:
         del self._producers[producer_id]
         self._budget.count -= 1
 
-    def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for so long, by the monotonic clock (a restart begins anew)."""
-        gone = []
+    def expire_idle(self, now_ms: int, expiration_ms: int) -> None:
+        """Remove producers that wrote nothing for `expiration_ms` of monotonic time. A restart resets that time."""
+        expired = []
         for producer_id, producer in self._producers.items():
-            if producer.touched:
-                producer.touched, producer.idle_since_ms = False, now_ms
+            if producer.has_written:
+                producer.has_written, producer.idle_since_ms = False, now_ms
             elif now_ms - producer.idle_since_ms >= expiration_ms:
-                gone.append(producer_id)
-        for producer_id in gone:
+                expired.append(producer_id)
+        for producer_id in expired:
             self._remove(producer_id)
 
-    def active(self, now_ms: int, expiration_ms: int) -> frozenset[int]:
-        """The producers whose last batch compaction keeps, by the wall clock.
+    def active_ids(self, now_ms: int, expiration_ms: int) -> frozenset[int]:
+        """The producers whose last batch compaction must keep, by the wall clock.
 
-        A restart remembers every producer in the log for another `expiration_ms`, so the age of its last batch counts
-        as well: else the log of a broker that restarts daily would keep them all."""
+        A restart remembers every producer in the log for another `expiration_ms`. So this counts the age of the last
+        batch instead; otherwise the log of a broker that restarts every day would keep all producers forever."""
         return frozenset(
             producer_id
             for producer_id, producer in self._producers.items()
@@ -192,30 +189,29 @@ class Producers:
         self._producers.clear()
 
     def snapshot(self) -> bytes:
-        rows = bytearray()
-        count = 0
-        for producer_id, producer in self._producers.items():
-            for written in producer.batches:
-                delta = written.last_offset - written.base_offset
-                rows += _SNAPSHOT_ROW.pack(
-                    producer_id, producer.epoch, written.last_sequence, written.last_offset, delta, written.timestamp,
-                    -1, -1,
-                )  # fmt: skip
-                count += 1
-        body = count.to_bytes(4, "big") + rows
-        return _SNAPSHOT_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
+        return encode_snapshot(
+            SnapshotRow(
+                producer_id,
+                producer.epoch,
+                written.last_sequence,
+                written.last_offset,
+                written.last_offset - written.base_offset,
+                written.timestamp,
+            )
+            for producer_id, producer in self._producers.items()
+            for written in producer.batches
+        )
 
     def restore(self, snapshot: bytes) -> bool:
-        """Take the state of a snapshot; False (and no change) if it is damaged."""
-        if len(snapshot) < _SNAPSHOT_HEAD.size:
-            return False
-        version, crc, count = _SNAPSHOT_HEAD.unpack_from(snapshot)
-        rows = memoryview(snapshot)[_SNAPSHOT_HEAD.size :]
-        if version != _SNAPSHOT_VERSION or crc32c(snapshot[6:]) != crc or len(rows) != count * _SNAPSHOT_ROW.size:
+        """Replace the state with that of a snapshot. False, without a change, if the snapshot is damaged."""
+        try:
+            rows = decode_snapshot(snapshot)
+        except BadSnapshot:
             return False
         self.clear()
-        for row in _SNAPSHOT_ROW.iter_unpack(rows):
-            producer_id, epoch, last_sequence, last_offset, delta, timestamp, _, _ = row
-            first = (last_sequence - delta) & LAST_SEQUENCE
-            self._add(producer_id, epoch, Written(first, last_sequence, last_offset - delta, last_offset, timestamp))
+        for row in rows:
+            base_sequence = (row.last_sequence - row.offset_delta) & LAST_SEQUENCE
+            base_offset = row.last_offset - row.offset_delta
+            written = Written(base_sequence, row.last_sequence, base_offset, row.last_offset, row.timestamp)
+            self._add(row.producer_id, row.producer_epoch, written)
         return True

@@ -1,8 +1,8 @@
-"""Store: what the data folder remembers of its partitions by name, in three checkpoint files.
+"""Store: the offsets that the data folder stores for each partition name, in three checkpoint files.
 
-Own rule: a name may belong to another topic later. Before a new partition keeps anything, the entries that an older one
-of its name left are gone from the disk: its log start would cut off the new records at the next start, its recovery
-point would pass them as durable, and its cleaner offset would pass them as clean.
+Own rule: a topic may be deleted and another one created under its name. Before the new partition stores records, the
+old entries must be gone from the disk. Otherwise, at the next start, the old log start would hide new records, and the
+old recovery point and cleaner offset would claim that they are durable and compacted.
 """
 
 from __future__ import annotations
@@ -20,36 +20,35 @@ FILES: Final = (RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
 class StoredOffsets:
     def __init__(self, disk: Disk) -> None:
         self._files = {file: CheckpointFile(disk, file) for file in FILES}
-        self._offsets = {file: stored.read() for file, stored in self._files.items()}  # what the files hold …
-        self._stale: set[str] = set()  # … but for dropped partitions in these
+        self._offsets = {file: stored.read() for file, stored in self._files.items()}
+        self._outdated_files: set[str] = set()  # on disk, these still have entries that were dropped in memory
 
-    def of(self, file: str, name: TopicPartition) -> int:
+    def get(self, file: str, name: TopicPartition) -> int:
         return self._offsets[file].get(name, 0)
 
     def write(self, file: str, offsets: Offsets) -> None:
         """Durably replace the content of one file."""
         self._offsets[file] = dict(offsets)
-        self._stale.add(file)  # until the write has succeeded
+        self._outdated_files.add(file)  # until the write has succeeded
         self._files[file].write(offsets)
-        self._stale.discard(file)
+        self._outdated_files.discard(file)
 
     def drop(self, name: TopicPartition, files: Iterable[str] = FILES) -> None:
-        """The partition was deleted. On disk its entries stay until `write_dropped`."""
+        """Drop the partition's entries in memory. `write_dropped` makes that durable."""
         for file in files:
             if self._offsets[file].pop(name, None) is not None:
-                self._stale.add(file)
+                self._outdated_files.add(file)
 
-    def forget_above(self, name: TopicPartition, end: int) -> None:
-        """The log was cut at `end`: what will be written there is neither durable nor compacted yet."""
-        self.drop(name, [file for file in (RECOVERY_POINTS, CLEANER_OFFSETS) if self.of(file, name) > end])
-        self.write_dropped()
-
-    def forget(self, name: TopicPartition) -> None:
-        """Durably drop a partition."""
+    def remove(self, name: TopicPartition) -> None:
+        """Durably remove the partition's entries."""
         self.drop(name)
         self.write_dropped()
 
+    def remove_above(self, name: TopicPartition, end: int) -> None:
+        """Durably remove offsets above `end`, because the log was cut there: new batches are not durable yet."""
+        self.drop(name, [file for file in (RECOVERY_POINTS, CLEANER_OFFSETS) if self.get(file, name) > end])
+        self.write_dropped()
+
     def write_dropped(self) -> None:
-        """Make durable that dropped partitions are gone."""
-        for file in sorted(self._stale):
+        for file in sorted(self._outdated_files):
             self.write(file, self._offsets[file])

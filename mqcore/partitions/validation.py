@@ -1,12 +1,12 @@
-"""Codec: may this batch of a client enter the log? One look at its header, one CRC; its records stay closed.
+"""Machine: whether a client's batch may enter the log. Checks the header and the CRC without decompressing records.
 
-Only a compacted topic looks inside (bounded), because a record without a key could never be compacted. Timestamps
-follow Kafka's rules, except that one below -1 is always refused.
+Only a compacted topic reads the records, up to a limit, because a record without a key could never be compacted.
+Timestamps follow Kafka's rules, except that one below -1 is always refused.
 """
 
 from __future__ import annotations
 
-from mqcore.log.config import LogConfig
+from mqcore.log.topic_config import LogConfig
 from mqcore.wire.batches import (
     CONTROL,
     DELETE_HORIZON,
@@ -21,18 +21,18 @@ from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.records import TIMESTAMP_MAX, TIMESTAMP_MIN, iterate_records, request_limit
 
 LAST_CODEC = 4  # zstd
-MOST_EXPANSION = 10  # decompressed, times max.message.bytes
-MOST_RECORDS_READ = 100_000  # 0.2 s of everybody's time
+EXPANSION_MAX = 10  # decompressed size, as a multiple of max.message.bytes
+RECORDS_READ_MAX = 100_000  # reading them blocks the event loop for 0.2 s
 NO_TIMESTAMP = -1
-MOST_EXPLAINED = 100
+EXPLAINED_RECORDS_MAX = 100
 
 
-def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
-    """The header of a sound batch, or why it is refused."""
+def validate_batch(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
+    """The header of an acceptable batch, or why it is refused."""
     if len(batch) < HEADER_BYTES:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, "too few bytes for a batch")
     if batch[16] < 2:
-        return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not kept")
+        return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before v2 are not supported")
     try:
         header = read_header(batch)
         size = header.size
@@ -42,14 +42,14 @@ def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | 
             message = f"batch of {size} bytes, max.message.bytes is {config.max_message_bytes}"
             return Refusal(ErrorCode.MESSAGE_TOO_LARGE, message)
         if size < len(batch):
-            return Refusal(ErrorCode.INVALID_RECORD, "one batch for each partition of a request")
+            return Refusal(ErrorCode.INVALID_RECORD, "a request may contain only one batch per partition")
         check_crc(batch, header)
     except BadBatch as bad:
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(bad))
     if header.records_count <= 0 or header.last_offset_delta != header.records_count - 1:
-        message = f"{header.records_count} records, but last offset delta {header.last_offset_delta}"
+        message = f"{header.records_count} records, but the last offset delta is {header.last_offset_delta}"
         return Refusal(ErrorCode.INVALID_RECORD, message)
-    if header.attributes:  # nothing but a plain batch in most requests
+    if header.attributes:  # most batches have none
         refusal = _refuse_attributes(header)
         if refusal is not None:
             return refusal
@@ -60,7 +60,7 @@ def examine(batch: memoryview, config: LogConfig, now_ms: int) -> BatchHeader | 
         if largest != NO_TIMESTAMP and not _is_acceptable(largest, config, now_ms):
             return _refuse_timestamp(largest, now_ms)
     if config.compact:
-        return _keyed(batch, header, config, now_ms)
+        return _validate_records(batch, header, config, now_ms)
     return header
 
 
@@ -83,16 +83,16 @@ def _refuse_attributes(header: BatchHeader) -> Refusal | None:
     if header.attributes & LOG_APPEND_TIME:
         return Refusal(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type to LogAppendTime")
     if header.is_transactional:
-        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+        return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
     return None
 
 
-def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
-    if header.records_count > MOST_RECORDS_READ:
-        message = f"{header.records_count} records in one batch of a compacted topic, at most {MOST_RECORDS_READ}"
+def _validate_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> BatchHeader | Refusal:
+    if header.records_count > RECORDS_READ_MAX:
+        message = f"{header.records_count} records in one batch, a compacted topic accepts at most {RECORDS_READ_MAX}"
         return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
     try:
-        limit = min(MOST_EXPANSION * config.max_message_bytes, request_limit(header))
+        limit = min(EXPANSION_MAX * config.max_message_bytes, request_limit(header))
         records = iterate_records(batch, header, limit_bytes=limit)
         earliest, latest = TIMESTAMP_MIN, TIMESTAMP_MAX
         if config.message_timestamp_type == "CreateTime":
@@ -110,8 +110,8 @@ def _keyed(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
 
 
 def _refuse_keyless(keyless: list[int]) -> Refusal:
-    """Names every one of them and explains only the first: an answer must not be many times as large as its request."""
+    """List every record without a key but explain only the first ones, so that the answer stays small."""
     why = "Compacted topic cannot accept message without key"
     message = f"One or more records have been rejected due to {len(keyless)} record errors in total: {why}"
-    errors = [(number, why if at < MOST_EXPLAINED else None) for at, number in enumerate(keyless)]
+    errors = [(number, why if at < EXPLAINED_RECORDS_MAX else None) for at, number in enumerate(keyless)]
     return Refusal(ErrorCode.INVALID_RECORD, message, tuple(errors))

@@ -1,6 +1,6 @@
-"""Room 1 · server — sockets → requests → answers, in order.
+"""Room 1 · server: sockets → requests → answers, in the order of the requests.
 
-In:    bytes of clients.
-Out:   bytes to clients, in the order of their requests.
-From:  the network.    Next: wire (room 2), apis (room 3).
+In:      bytes from clients.
+Out:     bytes to clients.
+Used by: broker.    Uses: wire (room 2), apis (room 3).
 """

@@ -1,14 +1,14 @@
-"""Store: the memory that all connections share, for requests on their way in and for responses on their way out.
+"""Store: the memory that all connections share, for incoming requests and for outgoing responses.
 
 Own rules of the receive budget:
-* Each connection keeps its first buffer. A request that does not fit in there reserves all its bytes before its
-  buffer grows, so every request that has begun to arrive can be completed.
-* Requests above `SMALL_REQUEST_BYTES` together take three quarters of the budget at most; the rest is for small ones.
-  One request larger than that counts as three quarters: it is received alone.
-* An address holds half of the budget at most while others are connected.
-* A buffer that is larger than its connection needs now is taken back as soon as another connection needs the memory.
+* Each connection keeps its first buffer. A larger request reserves all its bytes before the buffer grows, so every
+  request that has begun to arrive can be completed.
+* Requests above `SMALL_REQUEST_BYTES_MAX` may take three quarters of the budget together, which leaves the rest to
+  small ones. A request larger than that counts as three quarters, so it is received alone.
+* While several addresses are connected, each may take half of the budget.
+* A connection keeps a buffer that it no longer needs until another connection is short of memory.
 
-Own rule of the send budget: above half of it, a connection has one small piece in transit at a time.
+Own rule of the send budget: above half of it, a connection has only one small piece of a log in transit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
-SMALL_REQUEST_BYTES = 1024 * 1024
+SMALL_REQUEST_BYTES_MAX = 1024 * 1024
 
 
 class Receiver(Protocol):
@@ -26,12 +26,12 @@ class Receiver(Protocol):
     @property
     def address(self) -> str: ...
 
-    def fed(self, cost: int) -> None:
-        """`cost` bytes that it waited for are reserved for it now."""
+    def on_reserved(self, reserved_bytes: int) -> None:
+        """The budget has reserved the bytes that this connection was waiting for."""
         ...
 
     def shrink(self) -> None:
-        """Give back what it does not need at the moment."""
+        """Release the memory that the connection does not need now."""
         ...
 
 
@@ -41,90 +41,91 @@ class ReceiveBudget:
     def __init__(self, limit_bytes: int, connected: Mapping[str, int]) -> None:
         self.limit = limit_bytes
         self.held = 0
-        self._for_large = limit_bytes - limit_bytes // 4
+        self._large_limit = limit_bytes - limit_bytes // 4
         self._connected = connected
-        self._held_by: Counter[str] = Counter()
-        self._starving: dict[Receiver, tuple[int, int]] = {}
-        self._spare: dict[Receiver, None] = {}
+        self._held_by_address: Counter[str] = Counter()
+        self._waiting: dict[Receiver, tuple[int, int]] = {}  # → (bytes to reserve, cost of the whole request)
+        self._shrinkable: dict[Receiver, None] = {}
 
     @property
-    def starving(self) -> int:
-        return len(self._starving)
+    def waiting(self) -> int:
+        """Connections that wait for memory."""
+        return len(self._waiting)
 
-    def cost(self, beyond_first: int) -> int:
-        """What a request counts for that needs so many bytes on top of its connection's first buffer."""
-        return min(beyond_first, self._for_large)
+    def cost(self, bytes_beyond_first_buffer: int) -> int:
+        """What a request counts for, given the bytes it needs beyond its connection's first buffer."""
+        return min(bytes_beyond_first_buffer, self._large_limit)
 
-    def take(self, receiver: Receiver, more: int, cost: int) -> bool:
-        """Reserve `more` bytes, which makes `cost` of the connection's request; if there are none, it waits for them
-        and is `fed` later."""
+    def reserve(self, receiver: Receiver, more: int, cost: int) -> bool:
+        """Reserve `more` bytes for a request that counts for `cost` in total. If they are not available, the receiver
+        waits and `on_reserved` is called later."""
         if not self._fits(receiver, more, cost):
-            for other in list(self._spare):
+            for other in list(self._shrinkable):
                 other.shrink()
                 if self._fits(receiver, more, cost):
                     break
             else:
-                self._starving[receiver] = more, cost
+                self._waiting[receiver] = more, cost
                 return False
-        self._hold(receiver, more)
+        self._add(receiver, more)
         return True
 
-    def force(self, receiver: Receiver, more: int) -> None:
-        """Count bytes that are taken already."""
-        self._hold(receiver, more)
+    def charge(self, receiver: Receiver, more: int) -> None:
+        """Count bytes that are already allocated, whether or not they fit."""
+        self._add(receiver, more)
 
-    def offer(self, receiver: Receiver) -> None:
-        """The connection holds more than it needs: it keeps that for its next large request, unless others wait."""
-        if self._starving:
+    def allow_shrinking(self, receiver: Receiver) -> None:
+        """The connection holds more than it needs. It keeps that unless another one waits."""
+        if self._waiting:
             receiver.shrink()
         else:
-            self._spare.setdefault(receiver)
+            self._shrinkable.setdefault(receiver)
 
-    def need(self, receiver: Receiver) -> None:
-        """The connection uses what it has offered."""
-        self._spare.pop(receiver, None)
+    def forbid_shrinking(self, receiver: Receiver) -> None:
+        """The connection needs all it holds."""
+        self._shrinkable.pop(receiver, None)
 
-    def give_back(self, receiver: Receiver, less: int) -> None:
-        self._spare.pop(receiver, None)
+    def release(self, receiver: Receiver, less: int) -> None:
+        self._shrinkable.pop(receiver, None)
         self.held -= less
-        self._held_by[receiver.address] -= less
-        if self._held_by[receiver.address] <= 0:
-            del self._held_by[receiver.address]
-        for waiting, (more, cost) in list(self._starving.items()):
+        self._held_by_address[receiver.address] -= less
+        if self._held_by_address[receiver.address] <= 0:
+            del self._held_by_address[receiver.address]
+        for waiting, (more, cost) in list(self._waiting.items()):
             if self.held >= self.limit:
                 return
-            if waiting in self._starving and self._fits(waiting, more, cost):
-                del self._starving[waiting]
-                self._hold(waiting, more)
-                waiting.fed(more)
+            if waiting in self._waiting and self._fits(waiting, more, cost):
+                del self._waiting[waiting]
+                self._add(waiting, more)
+                waiting.on_reserved(more)
 
-    def leave(self, receiver: Receiver, held: int) -> None:
-        """The connection is gone."""
-        self._starving.pop(receiver, None)
-        self.give_back(receiver, held)
+    def remove(self, receiver: Receiver, held: int) -> None:
+        """The connection is closed."""
+        self._waiting.pop(receiver, None)
+        self.release(receiver, held)
 
-    def _hold(self, receiver: Receiver, more: int) -> None:
+    def _add(self, receiver: Receiver, more: int) -> None:
         self.held += more
-        self._held_by[receiver.address] += more
+        self._held_by_address[receiver.address] += more
 
     def _fits(self, receiver: Receiver, more: int, cost: int) -> bool:
-        small = cost <= SMALL_REQUEST_BYTES
-        limit = self.limit if small or cost == self._for_large else self._for_large
+        is_small = cost <= SMALL_REQUEST_BYTES_MAX
+        limit = self.limit if is_small or cost == self._large_limit else self._large_limit
         if self.held + more > limit:
             return False
-        of_address = self._held_by[receiver.address]
+        of_address = self._held_by_address[receiver.address]
         return not of_address or len(self._connected) < 2 or of_address + more <= self.limit // 2
 
 
 class SendBudget:
-    """Counts the bytes of responses that are in memory: not yet written, or written and not taken by the client."""
+    """Counts the bytes of responses in memory: not yet written, or written but not yet taken by the kernel."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit = limit_bytes
         self.held = 0
 
     def has_room(self, piece_bytes: int) -> bool:
-        """Whether a large piece may be read from a log; a small one always may."""
+        """True if a large piece may be read from a log. A small piece is always allowed."""
         return self.held + piece_bytes <= self.limit // 2
 
     @property

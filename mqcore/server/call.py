@@ -1,60 +1,86 @@
-"""Shell: one request under way: its place in the connection's order, and the way back."""
+"""Shell: one request in progress, from the decoded request to the encoded answer."""
 
 from __future__ import annotations
 
 import logging
 import struct
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
+from mqcore.apis.call import LATER
 from mqcore.apis.services import Services
+from mqcore.server.served_apis import ServedApi
+from mqcore.wire.fast_primitives import BUFFERS, Piece
+from mqcore.wire.fetch import FETCH
 from mqcore.wire.frames import RequestHead, response_head
-from mqcore.wire.hot import BUFFERS, Piece
 from mqcore.wire.produce import PRODUCE
-
-if TYPE_CHECKING:
-    from mqcore.server.connection import Connection
-    from mqcore.server.dispatch import Served
 
 log = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
 
-FETCH = 1
-FETCH_WEIGHT = 16
-"""Memory of a waiting fetch, in multiples of its bytes: it watches each of its partitions."""
+WAITING_FETCH_WEIGHT = 16
+"""A waiting fetch takes this many times the bytes of its request, because it is registered with each partition."""
+
+
+class Origin(NamedTuple):
+    """Where a request came from."""
+
+    listener: str
+    client_host: str
+
+
+class CallOwner(Protocol):
+    """The connection, as its calls see it."""
+
+    def on_answer(self, buffered_bytes: int) -> None: ...
+
+    def end(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class ServerCall:
-    """Implements `mqcore.apis.call.Call`."""
+    """Implements `mqcore.apis.call.Call`. The connection queues it and then calls `run`."""
 
     __slots__ = (
-        "_connection",
         "_flexible",
         "_head",
+        "_origin",
+        "_owner",
         "_served",
-        "_started",
+        "_started_at",
         "buffered",
         "gone",
+        "held_bytes",
         "pieces",
-        "size",
+        "services",
         "version",
         "when_gone",
     )
 
-    def __init__(self, connection: Connection, served: Served, head: RequestHead, version: int, flexible: bool) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        services: Services,
+        served: ServedApi,
+        head: RequestHead,
+        version: int,
+        flexible: bool,
+        origin: Origin,
+    ) -> None:
+        self.services = services
+        self.version = version
+        self.pieces: list[Piece] | None = None  # the encoded answer
+        self.buffered = 0  # bytes of the answer that are in memory; slices of logs are read when they are sent
+        self.held_bytes = 0  # what the connection counts for it while it waits
+        self.gone = False
+        self.when_gone: Callable[[], None] | None = None
         self._served = served
         self._head = head
         self._flexible = flexible
-        self._started = time.perf_counter()
-        self.version = version
-        self.pieces: list[Piece] | None = None
-        self.size = 0  # what it holds while it waits
-        self.buffered = 0  # bytes of its answer that are in memory: slices of logs are read when they are sent
-        self.gone = False
-        self.when_gone: Callable[[], None] | None = None
+        self._origin = origin
+        self._owner: CallOwner | None = None
+        self._started_at = services.clock.seconds()
 
     @property
     def client_id(self) -> str:
@@ -62,36 +88,40 @@ class ServerCall:
 
     @property
     def client_host(self) -> str:
-        return self._connection.client_host
+        return self._origin.client_host
 
     @property
     def listener(self) -> str:
-        return self._connection.listener
+        return self._origin.listener
 
     @property
-    def services(self) -> Services:
-        return self._connection.traffic.services
-
-    @property
-    def answered(self) -> bool:
+    def is_answered(self) -> bool:
         return self.pieces is not None
 
-    def held_bytes(self, request_bytes: int) -> int:
-        """What it keeps in memory while it waits: what was produced and what is fetched are in the log."""
+    def run(self, request: Any, owner: CallOwner) -> None:
+        """Call the handler. The answer reaches `owner` now or later."""
+        self._owner = owner
+        response = self._served.handle(request, self)
+        if response is not LATER:
+            self.answer(response)
+
+    def memory_bytes(self, request_bytes: int) -> int:
+        """Memory that this call takes while it waits. Records are not counted, because they are in logs."""
         key = self._served.api.key
-        request = 0 if key == PRODUCE else request_bytes * FETCH_WEIGHT if key == FETCH else request_bytes
+        request = 0 if key == PRODUCE else request_bytes * WAITING_FETCH_WEIGHT if key == FETCH else request_bytes
         return request + self.buffered
 
     def answer(self, response: Any) -> None:
-        """`None` stands for no answer at all (Produce with acks=0)."""
+        """`None` sends no response (Produce with acks=0)."""
         if self.gone:
             return
         assert self.pieces is None, "a call is answered once"
+        assert self._owner is not None, "a call is answered after `run`"
         try:
             body = [] if response is None else self._served.encode(self.version, response)
         except Exception:
             log.exception("a response could not be encoded", extra={"api": self._served.api.name})
-            self._connection.abort()
+            self._owner.abort()
             return
         size = buffered = 0
         for piece in body:
@@ -104,17 +134,18 @@ class ServerCall:
             body.insert(0, _LENGTH.pack(len(head) + size + buffered) + head)
             buffered += len(head) + _LENGTH.size
         self.pieces = body
-        self.when_gone = None  # it knows the handler, and the handler this call: no work for the cycle collector
+        self.when_gone = None  # breaks the cycle between call and handler, so the garbage collector has nothing to do
         self._served.requests.value += 1
-        self._served.seconds.observe(time.perf_counter() - self._started)
+        self._served.seconds.observe(self.services.clock.seconds() - self._started_at)
         self.buffered = buffered
-        self._connection.answered(buffered)
+        self._owner.on_answer(buffered)
 
     def hang_up(self) -> None:
-        self._connection.end()
+        assert self._owner is not None, "a call hangs up after `run`"
+        self._owner.end()
 
     def drop(self) -> None:
-        """The client is gone: whoever would answer is told, and need not."""
+        """The client has disconnected. Tell the handler, which may stop working on the answer."""
         self.gone = True
         when_gone, self.when_gone = self.when_gone, None
         if when_gone is not None:

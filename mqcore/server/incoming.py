@@ -1,13 +1,13 @@
-"""Store: what a connection has received: frames are taken out where they arrived, without a copy.
+"""Store: the receive buffer of a connection. Frames are views into the buffer, so they are not copied.
 
-Own rule: the buffer grows with what has come, never with what a length field promises.
+Own rule: the buffer grows with the bytes that have arrived, never with the length that a frame announces.
 """
 
 from __future__ import annotations
 
 import struct
 
-FIRST_BUFFER = 16 * 1024
+FIRST_BUFFER_BYTES = 16 * 1024
 
 _LENGTH = struct.Struct(">i")
 
@@ -16,7 +16,7 @@ class Incoming:
     __slots__ = ("_buffer", "_end", "_start", "_view")
 
     def __init__(self) -> None:
-        self._buffer = bytearray(FIRST_BUFFER)
+        self._buffer = bytearray(FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
 
@@ -31,22 +31,22 @@ class Incoming:
     def is_full(self) -> bool:
         return self._end == len(self._buffer)
 
-    def room(self) -> memoryview:
-        """Where the next bytes go."""
+    def free_space(self) -> memoryview:
+        """Where the socket writes the next bytes."""
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
         self._end += count
 
     def next_length(self) -> int | None:
-        """What the next frame says of itself; None while that has not come."""
+        """The length that the next frame announces; None until its four bytes have arrived."""
         if self._end - self._start < 4:
             return None
         length: int = _LENGTH.unpack_from(self._buffer, self._start)[0]
         return length
 
     def take(self, length: int) -> memoryview | None:
-        """The next frame without its length, if it is whole; valid until the loop reads again."""
+        """The next frame without its length, or None if it is incomplete. Valid until the loop reads again."""
         start = self._start + 4
         stop = start + length
         if stop > self._end:
@@ -57,26 +57,26 @@ class Incoming:
             self._start = stop
         return self._view[start:stop]
 
-    def make_room(self, whole: int) -> int:
-        """Make the next frame fit by moving it to the front; the bytes by which the buffer should grow for that by now,
-        twofold at most."""
-        have = self._end - self._start
-        if self._start and self._start + whole > len(self._buffer):
-            self._view[:have] = bytes(self._view[self._start : self._end])
-            self._start, self._end = 0, have
-        if have < len(self._buffer) or whole <= len(self._buffer):
+    def make_room(self, frame_bytes: int) -> int:
+        """Move the next frame to the front if it would not fit. Returns how many bytes the buffer should grow by now;
+        it at most doubles."""
+        pending = self._end - self._start
+        if self._start and self._start + frame_bytes > len(self._buffer):
+            self._view[:pending] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, pending
+        if pending < len(self._buffer) or frame_bytes <= len(self._buffer):
             return 0
-        return min(whole, 2 * len(self._buffer)) - len(self._buffer)
+        return min(frame_bytes, 2 * len(self._buffer)) - len(self._buffer)
 
     def resize(self, capacity: int) -> None:
-        """The view that was given out before stays with the old buffer."""
+        """Grow. Views handed out before stay valid, because they keep the old buffer."""
         buffer = bytearray(capacity)
         view = memoryview(buffer)
-        view[: self._end] = self._view[: self._end]  # from view to view, or Python copies it twice
+        view[: self._end] = self._view[: self._end]  # view to view, because Python copies twice otherwise
         self._buffer, self._view = buffer, view
 
     def shrink(self, capacity: int) -> None:
-        """Move what there is to the front of a smaller buffer; `capacity` is no less than that."""
+        """Move the pending bytes to the front of a smaller buffer; they must fit into `capacity`."""
         if capacity < len(self._buffer):
             pending = self._view[self._start : self._end]
             buffer = bytearray(capacity)

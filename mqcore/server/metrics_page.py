@@ -1,45 +1,45 @@
-"""Shell: `GET /metrics` for Prometheus and `GET /livez`, over as much HTTP as they need."""
+"""Shell: `GET /metrics` for Prometheus and `GET /livez` for health checks, with the little HTTP they need."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 
+from mqcore.host import BoundAddress, Clock, Server
 from mqcore.metrics import Metrics
 
-MOST_HEAD_BYTES = 8192
-PATIENCE_S = 5.0
-MOST_REQUESTS = 32
+HEAD_BYTES_MAX = 8192
+REQUEST_SECONDS_MAX = 5.0
+REQUESTS_MAX = 32
 
 
-async def serve(metrics: Metrics, bound: socket.socket) -> asyncio.AbstractServer:
-    waiting: dict[asyncio.WriteTransport, None] = {}  # connections, oldest first
+async def serve(metrics: Metrics, bound: BoundAddress, clock: Clock) -> Server:
+    open_requests: dict[asyncio.WriteTransport, None] = {}  # oldest first
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(waiting) >= MOST_REQUESTS:  # connections that ask for nothing must not keep out a check of health
-            oldest = next(iter(waiting))
-            del waiting[oldest]
+        if len(open_requests) >= REQUESTS_MAX:  # silent connections must not keep out a health check
+            oldest = next(iter(open_requests))
+            del open_requests[oldest]
             oldest.abort()
-        waiting[writer.transport] = None
+        open_requests[writer.transport] = None
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with clock.timeout(REQUEST_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_respond(head, metrics))
+                writer.write(_response(head, metrics))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             pass
         finally:
-            waiting.pop(writer.transport, None)
+            open_requests.pop(writer.transport, None)
             writer.close()
 
-    return await asyncio.start_server(answer, sock=bound, limit=MOST_HEAD_BYTES)
+    return await bound.serve_streams(answer, HEAD_BYTES_MAX)
 
 
-def _respond(head: bytes, metrics: Metrics) -> bytes:
+def _response(head: bytes, metrics: Metrics) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.split(b" ", 1)[0].split(b"?", 1)[0]
     if method not in (b"GET", b"HEAD"):
-        status, body = "405 Method Not Allowed", "only GET\n"
+        status, body = "405 Method Not Allowed", "use GET\n"
     elif path == b"/metrics":
         status, body = "200 OK", metrics.page()
     elif path == b"/livez":

@@ -1,7 +1,7 @@
-"""Store: what a connection has still to send, in order and in large writes; slices of logs are read part by part.
+"""Store: what a connection still has to send, in order and in large writes.
 
-Own rule: a slice is read when it is about to be written, never more than `READ_PIECE` of it; what stands around it is
-written with it, for its client waits for the last byte.
+Own rule: a slice of a log is read just before it is written, at most `READ_PIECE_BYTES` at a time. Buffers around it go
+into the same write, because the client cannot use the response before its last byte.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from mqcore.wire.batches import Buffer
-from mqcore.wire.hot import BUFFERS, Piece, SliceLike
+from mqcore.wire.fast_primitives import BUFFERS, Piece, SliceLike
 
-READ_PIECE = 1024 * 1024
-SMALL = 16 * 1024
+READ_PIECE_BYTES = 1024 * 1024
+SMALL_PIECE_BYTES = 16 * 1024
 
 
 class Outgoing:
@@ -33,36 +33,36 @@ class Outgoing:
     def clear(self) -> None:
         self._pieces.clear()
 
-    def take(self, most: int = READ_PIECE) -> tuple[list[Buffer], int, int]:
-        """(the next bytes, as many as make one good write, their number, how many of them were in memory before): up to
-        `most` are read from logs. `OSError` if a log cannot be read."""
+    def take(self, read_bytes_max: int = READ_PIECE_BYTES) -> tuple[list[Buffer], int, int]:
+        """(the next buffers to write together, their bytes, how many of those were in memory already). At most
+        `read_bytes_max` are read from logs. `OSError` if a log cannot be read."""
         pieces = self._pieces
         parts: list[Buffer] = []
-        size = buffers = 0
+        size = in_memory = 0
         while pieces:
             piece = pieces[0]
             if isinstance(piece, BUFFERS):
-                if size >= 2 * READ_PIECE:
+                if size >= 2 * READ_PIECE_BYTES:
                     break
                 pieces.popleft()
                 part: Buffer = piece
-                buffers += len(part)
-            elif size < SMALL:
-                part = self._read(piece, most)
-            elif size < most:
-                part = self._read(piece, most - size)
+                in_memory += len(part)
+            elif size < SMALL_PIECE_BYTES:
+                part = self._read(piece, read_bytes_max)
+            elif size < read_bytes_max:
+                part = self._read(piece, read_bytes_max - size)
             else:
                 break
             size += len(part)
             parts.append(part)
-        return parts, size, buffers
+        return parts, size, in_memory
 
-    def _read(self, piece: SliceLike, most: int) -> bytes:
-        """Its length was promised to the client, so there is no sending less."""
-        wanted = min(most, piece.length - self._sent_of_slice)
+    def _read(self, piece: SliceLike, bytes_max: int) -> bytes:
+        """The response header has already announced the length of the slice, so a short read is an error."""
+        wanted = min(bytes_max, piece.length - self._sent_of_slice)
         data = piece.read_part(self._sent_of_slice, wanted)
         if len(data) < wanted:
-            raise OSError(errno.EIO, f"{wanted} bytes of a log were promised, {len(data)} are there")
+            raise OSError(errno.EIO, f"read {len(data)} bytes of a log, expected {wanted}")
         self._sent_of_slice += wanted
         if self._sent_of_slice == piece.length:
             self._pieces.popleft()

@@ -1,6 +1,6 @@
-"""Room 2 · wire — bytes ↔ values, and nothing else.
+"""Room 2 · wire: converts between bytes and values.
 
-In:    frames, batches.
-Out:   values, and `BadFrame` for what is none.
-From:  everywhere; imports nothing of the broker but `identity`.
+In:      frames and batches, or values to encode.
+Out:     values, or `BadFrame` and `BadBatch` for malformed bytes.
+Used by: all rooms.    Uses: identity.
 """

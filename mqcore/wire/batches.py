@@ -2,14 +2,14 @@
 
     offset size field                    offset size field
     0      8    base offset              23     4    last offset delta
-    8      4    length (of what follows) 27     8    base timestamp
+    8      4    length (of the rest)    27     8    base timestamp
     12     4    partition leader epoch   35     8    max timestamp
     16     1    magic (2)                43     8    producer id
     17     4    CRC-32C of 21…end        51     2    producer epoch
     21     2    attributes               53     4    base sequence
                                          57     4    records count
 
-The CRC leaves out base offset and leader epoch, so the broker stamps both in place and recomputes nothing.
+The CRC does not cover the base offset and the leader epoch, so the broker stamps both in place without recomputing it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Buffer = bytes | bytearray | memoryview
 
 HEADER_BYTES = 61
 LENGTH_OVERHEAD = 12  # base offset and length itself
-MINIMUM_LENGTH = HEADER_BYTES - LENGTH_OVERHEAD
+BATCH_LENGTH_MIN = HEADER_BYTES - LENGTH_OVERHEAD
 CRC_START = 21
 MAGIC = 2
 
@@ -44,7 +44,7 @@ _STAMP_MAX_TIMESTAMP = struct.Struct(">q")
 
 
 class BadBatch(ValueError):
-    """Bytes that are no valid batch; says what is wrong with them."""
+    """The bytes are not a valid batch; the message says what is wrong."""
 
 
 class BatchHeader(NamedTuple):
@@ -89,29 +89,29 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; `BadBatch` if there are too few bytes for one or its fixed fields are off."""
+    """The header at `position`; `BadBatch` if the bytes are too few or its fixed fields are invalid."""
     try:
         header = BatchHeader._make(_HEADER.unpack_from(data, position))
     except struct.error as error:
         raise BadBatch("too few bytes for a batch header") from error
     if header.magic != MAGIC:
         raise BadBatch(f"magic {header.magic}, expected {MAGIC}")
-    if header.length < MINIMUM_LENGTH:
-        raise BadBatch(f"length {header.length} is below {MINIMUM_LENGTH}")
+    if header.length < BATCH_LENGTH_MIN:
+        raise BadBatch(f"length {header.length} is below {BATCH_LENGTH_MIN}")
     return header
 
 
 def check_crc(data: Buffer, header: BatchHeader, position: int = 0) -> None:
-    """`BadBatch` unless all bytes of the batch are there and its CRC is right."""
+    """`BadBatch` unless the batch is complete and its CRC is right."""
     end = position + header.size
     if end > len(data):
-        raise BadBatch(f"batch of {header.size} bytes is cut off")
+        raise BadBatch(f"batch of {header.size} bytes is incomplete")
     if crc32c(memoryview(data)[position + CRC_START : end]) != header.crc:
         raise BadBatch("wrong CRC")
 
 
 def read_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every whole batch; a cut-off batch at the end is left out."""
+    """(position, header) of every complete batch; an incomplete one at the end is left out."""
     position, limit = 0, len(data)
     while position + HEADER_BYTES <= limit:
         header = read_header(data, position)
@@ -122,13 +122,13 @@ def read_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def stamp(data: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0) -> None:
-    """Give the batch its place in the log. No CRC changes: it covers neither field."""
+    """Write the offset and the leader epoch of the batch into it. The CRC covers neither."""
     _STAMP_OFFSET.pack_into(data, position, base_offset)
     _STAMP_EPOCH.pack_into(data, position + 12, leader_epoch)
 
 
 def stamp_append_time(data: bytearray | memoryview, header: BatchHeader, now_ms: int, position: int = 0) -> BatchHeader:
-    """Mark the batch LogAppendTime at `now_ms`; this does change the CRC."""
+    """Mark the batch as LogAppendTime at `now_ms`. This changes the CRC."""
     attributes = header.attributes | LOG_APPEND_TIME
     _STAMP_ATTRIBUTES.pack_into(data, position + 21, attributes)
     _STAMP_MAX_TIMESTAMP.pack_into(data, position + 35, now_ms)

@@ -1,12 +1,13 @@
-"""Codec: the compression of record batches, by Kafka's numbers, with a limit on what comes out.
+"""Codec: the compression codecs of record batches, by Kafka's numbers, with a limit on the decompressed size.
 
-The broker stores batches as they came; only what must look at records (compaction, lookups by time, internal topics,
-tools) comes here. A megabyte can claim to be a gigabyte, so nothing is expanded past `limit_bytes`: gzip stops
-by itself, raw snappy tells its size first, and LZ4 and Zstandard are expanded into a buffer that is no larger. Time is
-bounded, too: gzip members and snappy blocks are counted, and gzip is read in pieces, because zlib copies all that it
-has not read whenever a member ends.
+The broker stores batches as they arrive. Only code that reads records decompresses them: compaction, lookups by time,
+internal topics and tools.
 
-What we write is what Java clients read: snappy in the framing of xerial's library, LZ4 frames with independent blocks.
+A megabyte can expand to a gigabyte, so nothing is expanded past `limit_bytes`: gzip can stop at a size, raw snappy
+announces its size, and LZ4 and Zstandard are expanded into a buffer of that size. Time is bounded too: gzip members and
+snappy blocks are counted, and gzip is read in pieces, because zlib copies all unread input whenever a member ends.
+
+We write what Java clients can read: snappy in the framing of the xerial library, LZ4 frames with independent blocks.
 """
 
 from __future__ import annotations
@@ -49,19 +50,19 @@ _GZIP_EXPANDED: Final = 256 * 1024
 
 def compress(codec: int, data: Buffer) -> bytes:
     if codec not in _COMPRESS:
-        raise ValueError(f"no compression codec {codec}")
+        raise ValueError(f"unknown compression codec {codec}")
     return _COMPRESS[codec](data)
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
-    """At most `limit_bytes`; `BadBatch` if there is more, or if the data are damaged."""
+    """At most `limit_bytes`; `BadBatch` if there is more, or if the data is damaged."""
     if codec not in _DECOMPRESS:
-        raise BadBatch(f"no compression codec {codec}")
+        raise BadBatch(f"unknown compression codec {codec}")
     return _DECOMPRESS[codec](data, limit_bytes)
 
 
 def _too_large(codec: int, limit_bytes: int) -> BadBatch:
-    return BadBatch(f"{NAMES[codec]} data expand to more than {limit_bytes} bytes")
+    return BadBatch(f"{NAMES[codec]} data expands to more than {limit_bytes} bytes")
 
 
 def _store(data: Buffer, limit_bytes: int) -> bytes:
@@ -75,7 +76,7 @@ def _compress_gzip(data: Buffer) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytearray:
-    """All members of the stream, as one."""
+    """All members of the stream, joined."""
     out, view, position, members = bytearray(), memoryview(data), 0, 0
     while position < len(view):
         members += 1
@@ -86,16 +87,16 @@ def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytearray:
 
 
 def _expand_member(view: memoryview, position: int, out: bytearray, limit_bytes: int) -> int:
-    """Expand the member that begins at `position`, to the end of `out`; where the next one begins."""
+    """Append the member that begins at `position` to `out`. Returns where the next member begins."""
     member = zlib.decompressobj(wbits=31)
     while not member.eof:
         if position >= len(view):
-            raise BadBatch("gzip: data end within the stream")
+            raise BadBatch("gzip: the data ends within the stream")
         piece: Buffer = view[position : position + _GZIP_PIECE]
         position += len(piece)
         while len(piece) and not member.eof:
             try:
-                room = limit_bytes - len(out) + 1  # one more than allowed: is there more?
+                room = limit_bytes - len(out) + 1  # one byte more than allowed shows that there is more
                 out += member.decompress(piece, min(room, _GZIP_EXPANDED))
             except zlib.error as error:
                 raise BadBatch(f"gzip: {error}") from error
@@ -108,7 +109,7 @@ def _expand_member(view: memoryview, position: int, out: bytearray, limit_bytes:
 def _compress_snappy(data: Buffer) -> bytes:
     out = bytearray(_XERIAL_HEADER)
     view = memoryview(data)
-    for start in range(0, max(len(view), 1), _XERIAL_BLOCK):  # a stream without a block is one that few recognize
+    for start in range(0, max(len(view), 1), _XERIAL_BLOCK):  # few decoders accept a stream without a block
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
         out += _BLOCK_LENGTH.pack(len(block))
         out += block
@@ -128,7 +129,7 @@ def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytearray:
         try:
             length = _BLOCK_LENGTH.unpack_from(view, position)[0]
         except struct.error:
-            raise BadBatch("snappy: data end within a block length") from None
+            raise BadBatch("snappy: the data ends within a block length") from None
         start, position = position + 4, position + 4 + length
         if length <= 0 or position > len(view):
             raise BadBatch(f"snappy: block of {length} bytes")
@@ -149,7 +150,7 @@ def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytearray:
 
 
 def _compress_lz4(data: Buffer) -> bytes:
-    """Our own framing of the library's blocks: its frames have dependent blocks, which Java clients refuse."""
+    """We frame the library's blocks ourselves, because its frames have dependent blocks, which Java clients refuse."""
     out = bytearray(_LZ4_HEADER)
     view = memoryview(data)
     for start in range(0, len(view), _LZ4_BLOCK):
@@ -170,7 +171,7 @@ def _compress_zstd(data: Buffer) -> bytes:
 
 
 def _expander(codec: int, expand_into: Callable[[Any, Any], int]) -> Callable[[Buffer, int], bytearray]:
-    """For libraries that only fill a buffer: guess small, and try again larger, but never above the limit."""
+    """For libraries that only fill a buffer: start with a small one and retry with larger ones, up to the limit."""
 
     def expand(data: Buffer, limit_bytes: int) -> bytearray:
         room = min(max(4 * len(data), _FIRST_GUESS), limit_bytes)
@@ -181,7 +182,7 @@ def _expander(codec: int, expand_into: Callable[[Any, Any], int]) -> Callable[[B
             except cramjam.DecompressionError as error:
                 if room == limit_bytes:
                     raise BadBatch(f"{NAMES[codec]}: {error}, with room for {limit_bytes} bytes") from error
-                del buffer  # before a larger one is made
+                del buffer  # frees the buffer before a larger one is allocated
                 room = min(8 * room, limit_bytes)
             else:
                 del buffer[filled:]

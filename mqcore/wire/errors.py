@@ -1,4 +1,4 @@
-"""Codec: the error codes of the Kafka protocol, by their names there, and the refusal that carries one."""
+"""Codec: the error codes of the Kafka protocol under Kafka's names, and the refusal that carries one."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ class ErrorCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request, or one entry of it, that is not granted: a value, not an exception."""
+    """Why a request, or one of its entries, is refused. A value and not an exception."""
 
     error: ErrorCode
     message: str | None = None
     record_errors: tuple[tuple[int, str | None], ...] = ()
-    """Of a batch: which records are at fault, by their place in it, and why (KIP-467)."""
+    """For a batch: the positions of the invalid records and what is wrong with each (KIP-467)."""

@@ -1,8 +1,8 @@
-"""Codec: what the two hand-written messages, Produce and Fetch, share.
+"""Codec: primitives for the two hand-written messages, Produce and Fetch.
 
-These run per request on the hot path, so they are functions over a memoryview and a position instead of methods of
-a `Reader` (primitives.py); the rules are its rules. They may let `HOT_FAULTS` escape; their callers turn those into
-`BadFrame`. Every length is compared with the end before it is used, since a slice never complains.
+They run for every request on the hot path, so they are functions over a memoryview and a position instead of methods
+of `Reader` (reader.py), whose rules they follow. They may raise `HOT_FAULTS`, which their callers turn into
+`BadFrame`. Every length is compared with the end before it is used, because slicing past the end raises nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from uuid import UUID
 
 from mqcore.identity import NO_TOPIC_ID
 from mqcore.wire.batches import Buffer
-from mqcore.wire.frames import MAX_TAGS, STRING_BYTES_MAX, BadFrame, read_uvarint
-from mqcore.wire.primitives import MAX_ELEMENTS
+from mqcore.wire.frames import STRING_BYTES_MAX, TAGS_MAX, BadFrame, read_uvarint
+from mqcore.wire.primitives import ELEMENTS_MAX
 
 HOT_FAULTS: Final = (IndexError, struct.error, UnicodeDecodeError)
 
-BUFFERS: Final = (bytes, bytearray, memoryview)  # isinstance is quicker with a tuple than with the union
+BUFFERS: Final = (bytes, bytearray, memoryview)  # isinstance is faster with a tuple than with a union
 
-MAX_PARTITIONS: Final = MAX_ELEMENTS
+PARTITIONS_MAX: Final = ELEMENTS_MAX
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
 class SliceLike(Protocol):
-    """Bytes that are not read yet: the server reads them piecemeal when the socket has room."""
+    """Bytes that are not read yet. The server reads them piece by piece when the socket has room."""
 
     @property
     def length(self) -> int: ...
@@ -41,7 +41,7 @@ Piece = Buffer | SliceLike
 
 
 def size_of(pieces: Iterable[Piece]) -> int:
-    """All bytes of a response in pieces."""
+    """The length of a response that consists of pieces."""
     size = 0
     for piece in pieces:
         size += len(piece) if isinstance(piece, BUFFERS) else piece.length
@@ -49,7 +49,7 @@ def size_of(pieces: Iterable[Piece]) -> int:
 
 
 def read_count(data: memoryview, position: int, flexible: bool, least: int) -> tuple[int, int]:
-    """(count, next position) of an array whose elements take at least `least` bytes."""
+    """(count, next position) of an array whose elements take at least `least` bytes each."""
     if flexible:
         count = data[position]
         if count < 0x80:
@@ -60,8 +60,8 @@ def read_count(data: memoryview, position: int, flexible: bool, least: int) -> t
     else:
         count = _INT32.unpack_from(data, position)[0]
         position += 4
-    if count < 0 or count * least > len(data) - position or count > MAX_PARTITIONS:
-        raise BadFrame(f"array of {count} elements in {len(data) - position} bytes")
+    if count < 0 or count * least > len(data) - position or count > PARTITIONS_MAX:
+        raise BadFrame(f"array of {count} elements does not fit into {len(data) - position} bytes")
     return count, position
 
 
@@ -82,7 +82,7 @@ def read_string(data: memoryview, position: int, flexible: bool) -> tuple[str | 
             return None, position
         raise BadFrame(f"string of length {length}")
     if length > STRING_BYTES_MAX:
-        raise BadFrame(f"string of {length} bytes, at most {STRING_BYTES_MAX} are read")
+        raise BadFrame(f"string of {length} bytes, the limit is {STRING_BYTES_MAX}")
     end = position + length
     if end > len(data):
         raise BadFrame("string runs over the end")
@@ -98,15 +98,15 @@ def read_topic(data: memoryview, position: int, flexible: bool, by_id: bool) -> 
         return None, topic_id(bytes(data[position:end])), end
     name, position = read_string(data, position, flexible)
     if name is None:
-        raise BadFrame("topic without a name")
+        raise BadFrame("a topic has no name")
     return name, None, position
 
 
 def read_tags(frame: memoryview, position: int) -> tuple[dict[int, memoryview], int]:
     """({tag: content}, next position)."""
     count, position = read_uvarint(frame, position)
-    if count > MAX_TAGS:
-        raise BadFrame(f"{count} tagged fields, at most {MAX_TAGS} are read")
+    if count > TAGS_MAX:
+        raise BadFrame(f"{count} tagged fields, the limit is {TAGS_MAX}")
     tags = {}
     for _ in range(count):
         tag, position = read_uvarint(frame, position)
@@ -120,7 +120,8 @@ def read_tags(frame: memoryview, position: int) -> tuple[dict[int, memoryview], 
 
 @lru_cache(maxsize=1024)
 def topic_id(raw: bytes) -> UUID:
-    """Making a UUID takes longer than decoding the rest of a request; a client asks for the same few again."""
+    """Cached, because creating a UUID takes longer than decoding the rest of a request, and clients repeat the same
+    few."""
     return UUID(bytes=raw)
 
 

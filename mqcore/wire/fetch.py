@@ -1,8 +1,8 @@
-"""Codec: Fetch 4–18, by hand, the response in pieces: the records of a partition are never copied, nor read.
+"""Codec: Fetch 4–18, written by hand. The response is a list of pieces, so records are neither copied nor read here.
 
-From version 7 fetch sessions may be asked for (KIP-227), 9 tells the leader epoch, 12 is flexible and carries what a
-follower needs to truncate (KIP-595), 13 names topics by id (KIP-516), 15 moves the replica into a tagged field.
-Records in a response are never null, whatever the error: several clients stop there.
+Version 7 adds fetch sessions (KIP-227), 9 the leader epoch; 12 is flexible and adds what a follower needs to truncate
+its log (KIP-595), 13 has topic ids (KIP-516), 15 moves the replica id into a tagged field.
+Records in a response are never null, even with an error, because several clients fail on null.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from mqcore.wire.frames import BadFrame, skip_tags
-from mqcore.wire.hot import (
+from mqcore.wire.fast_primitives import (
     BUFFERS,
     HOT_FAULTS,
-    MAX_PARTITIONS,
+    PARTITIONS_MAX,
     Piece,
     count_prefix,
     read_count,
@@ -27,6 +26,7 @@ from mqcore.wire.hot import (
     topic_prefix,
     uvarint,
 )
+from mqcore.wire.frames import BadFrame, skip_tags
 
 FETCH: Final = 1
 READ_COMMITTED: Final = 1
@@ -92,7 +92,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """The answer for one partition. `aborted` is None except for read_committed, where it is a list, perhaps empty."""
+    """The answer for one partition. `aborted` is a list for read_committed, and None otherwise."""
 
     partition: int
     error_code: int = 0
@@ -109,7 +109,7 @@ class FetchedPartition(NamedTuple):
 def decode_fetch(version: int, frame: memoryview, position: int = 0) -> FetchRequest:
     """The request that starts at `position` of the frame, or `BadFrame`."""
     if not 4 <= version <= 18:
-        raise BadFrame(f"no Fetch request of version {version}")
+        raise BadFrame(f"Fetch has no version {version}")
     try:
         return _decode(version, frame, position)
     except HOT_FAULTS as error:
@@ -130,7 +130,7 @@ def _decode(version: int, frame: memoryview, position: int) -> FetchRequest:
     topics, position = _read_topics(version, frame, position)
     forgotten: Sequence[ForgottenTopic] = ()
     if version >= 7:
-        if flexible and frame[position] == 1:  # none, nearly always
+        if flexible and frame[position] == 1:  # nearly always empty
             position += 1
         else:
             forgotten, position = _read_forgotten(version, frame, position)
@@ -151,7 +151,7 @@ def _read_topics(version: int, frame: memoryview, position: int) -> tuple[list[F
     form = _PARTITION[version]
     size = form.size
     topics_count, position = read_count(frame, position, flexible, 3 if flexible else 6)
-    topics, partitions_left = [], MAX_PARTITIONS
+    topics, partitions_left = [], PARTITIONS_MAX
     for _ in range(topics_count):
         name, id, position = read_topic(frame, position, flexible, by_id)
         count, position = read_count(frame, position, flexible, size)
@@ -188,7 +188,7 @@ def _read_topics(version: int, frame: memoryview, position: int) -> tuple[list[F
 def _read_forgotten(version: int, frame: memoryview, position: int) -> tuple[list[ForgottenTopic], int]:
     flexible, by_id = version >= _FLEXIBLE_FROM, version >= _TOPIC_IDS_FROM
     topics_count, position = read_count(frame, position, flexible, 3 if flexible else 6)
-    forgotten, partitions_left = [], MAX_PARTITIONS
+    forgotten, partitions_left = [], PARTITIONS_MAX
     for _ in range(topics_count):
         name, id, position = read_topic(frame, position, flexible, by_id)
         count, position = read_count(frame, position, flexible, 4)
@@ -216,7 +216,7 @@ def _with_tags(version: int, request: FetchRequest, tags: dict[int, memoryview])
 def _partition_with_tags(version: int, partition: FetchPartition, tags: dict[int, memoryview]) -> FetchPartition:
     if 0 in tags and version >= 17:
         if len(tags[0]) != 16:
-            raise BadFrame("replica directory id is no UUID")
+            raise BadFrame("replica directory id is not a UUID")
         partition = partition._replace(replica_directory_id=topic_id(bytes(tags[0])))
     if 1 in tags and version >= 18:
         partition = partition._replace(high_watermark=struct.unpack(">q", tags[1])[0])
@@ -231,7 +231,7 @@ def encode_fetch_response(
     error_code: int = 0,
     session_id: int = 0,
 ) -> list[Piece]:
-    """The response without its head, in pieces; topics are (name, topic id, answers), named as the request did."""
+    """The response without its head. Topics are (name, topic id, answers), as the request named them."""
     flexible, by_id = version >= _FLEXIBLE_FROM, version >= _TOPIC_IDS_FROM
     form = _ANSWER[version]
     fields = 5 if version >= 5 else 4

@@ -1,12 +1,12 @@
-"""Codec: the head of a request frame and of a response, and what a frame that is none raises.
+"""Codec: the heads of requests and responses, and the exception for malformed frames.
 
-A frame is the bytes after its int32 length; the listener has checked that length against a limit before it made
-room for them. Request head v1 is `api_key int16, version int16, correlation_id int32, client_id nullable string`;
+A frame is the bytes after its int32 length. The connection has checked that length against a limit before it allocated
+memory for them. Request head v1 is `api_key int16, version int16, correlation_id int32, client_id nullable string`;
 v2 adds tagged fields (KIP-482) and is used by every *flexible* version of a request. The client id stays an
-old-style string in both. Responses mirror it, except ApiVersions, whose response head is always v0, since the
-client cannot know yet what the broker understands (KIP-511).
+old-style string in both. Responses mirror it, except ApiVersions, whose response head is always v0,
+because the client does not know yet what the broker supports (KIP-511).
 
-The file's rule: nothing here believes a number from the wire before it has been compared with the bytes at hand.
+Own rule: a number from the wire is compared with the bytes at hand before it is used.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from mqcore.wire.batches import Buffer
 
 API_VERSIONS: Final = 18
-MAX_TAGS: Final = 64
+TAGS_MAX: Final = 64
 
 STRING_BYTES_MAX: Final = 0x7FFF
-"""As in Kafka: older versions of a message have no room for more, and compact strings must not be longer than those."""
+"""As in Kafka: the length field of older versions ends here, and compact strings are held to the same limit."""
 
 NEVER: Final = 1 << 15  # no version is flexible
 
@@ -112,14 +112,14 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class BadFrame(ValueError):
-    """Bytes that are no valid message; says what is wrong with them."""
+    """The bytes are not a valid message; the message of the exception says what is wrong."""
 
 
 class RequestHead(NamedTuple):
     api_key: int
     version: int
     correlation_id: int
-    client_id: str  # "" if the client gave none
+    client_id: str  # "" if the client sent none
     body_start: int
 
 
@@ -128,7 +128,7 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def read_head(frame: Buffer) -> RequestHead:
-    """The head of a request. `BadFrame` if it does not fit; the api key and version may still be unknown ones."""
+    """The head of a request; `BadFrame` if it is malformed. The API key and the version may still be unknown."""
     try:
         api_key, version, correlation_id, client_id_length = _FIXED.unpack_from(frame)
     except struct.error as error:
@@ -145,14 +145,14 @@ def read_head(frame: Buffer) -> RequestHead:
             raise BadFrame("client id is not UTF-8") from error
         position = end
     elif client_id_length < -1:
-        raise BadFrame(f"client id of length {client_id_length}")
+        raise BadFrame(f"client id has the invalid length {client_id_length}")
     if version >= FLEXIBLE_FROM.get(api_key, NEVER):
         position = skip_tags(frame, position)
     return RequestHead(api_key, version, correlation_id, client_id, position)
 
 
 def response_head(correlation_id: int, flexible: bool) -> bytes:
-    """The head of a response; `flexible` must be False for ApiVersions, whatever its version."""
+    """The head of a response; `flexible` must be False for every version of ApiVersions."""
     head = _CORRELATION_ID.pack(correlation_id)
     return head + b"\x00" if flexible else head
 
@@ -178,12 +178,12 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tags(data: Buffer, position: int) -> int:
-    """The position behind a section of tagged fields that nobody here reads."""
-    if position < len(data) and data[position] == 0:  # nearly always
+    """The position after a section of tagged fields, which are ignored."""
+    if position < len(data) and data[position] == 0:  # the usual case
         return position + 1
     count, position = read_uvarint(data, position)
-    if count > MAX_TAGS:
-        raise BadFrame(f"{count} tagged fields, at most {MAX_TAGS} are read")
+    if count > TAGS_MAX:
+        raise BadFrame(f"{count} tagged fields, the limit is {TAGS_MAX}")
     for _ in range(count):
         _, position = read_uvarint(data, position)
         length, position = read_uvarint(data, position)

@@ -1,10 +1,10 @@
-"""Codec: requests and responses other than Produce and Fetch, by api key and version.
+"""Codec: requests and responses other than Produce and Fetch, by API key and version.
 
-The one place that knows where schemas come from (`schemas`: kafka-python); every other module sees named tuples
-and mappings with Kafka's field names in snake case. A field whose type is a uuid holds None for the zero UUID.
-Readers and writers are made when a message is first used in a version: a start pays for none of them.
+Requests are decoded into the types of `requests`; responses are encoded from mappings. Field names are Kafka's in snake
+case. A field of type uuid is None for the zero UUID. Readers and writers are compiled when a message is first used in a
+version, so startup pays for none of them.
 
-A frame may be longer than its message: Kafka does not look at what follows, and there are clients that rely on it.
+A frame may be longer than its message. Kafka ignores the rest, and some clients rely on that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from mqcore.wire.batches import Buffer
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.primitives import Reader, Writer
-from mqcore.wire.schema_codecs import Read, Write, compile_reader, compile_writer
+from mqcore.wire.schema_codecs import ReadFunction, WriteFunction, compile_reader, compile_writer
 from mqcore.wire.schemas import Schema, load_schema
 
 NAMES: Final[dict[int, str]] = {
@@ -76,12 +76,12 @@ NAMES: Final[dict[int, str]] = {
 
 
 def decode_request(key: int, version: int, body: Buffer) -> Any:
-    """The request behind its head; `BadFrame` if it is none, or of a version that the schema does not know."""
+    """The request after its head; `BadFrame` if it is malformed or of an unknown version."""
     return _request_reader(key, version)(Reader(body))
 
 
 def encode_response(key: int, version: int, response: Mapping[str, Any]) -> bytes:
-    """The response without its head; `ValueError` names the field that does not fit."""
+    """The response without its head; `ValueError` names the invalid field."""
     writer = Writer()
     try:
         _response_writer(key, version)(writer, response)
@@ -91,7 +91,7 @@ def encode_response(key: int, version: int, response: Mapping[str, Any]) -> byte
 
 
 def decode_response(key: int, version: int, body: Buffer) -> Any:
-    """The other way round, for tests and for a broker that asks another one."""
+    """For tests, and for a broker that is a client of another one."""
     return compile_reader(_schema(key, "Response"), version)(Reader(body))
 
 
@@ -101,22 +101,22 @@ def encode_request(key: int, version: int, request: Mapping[str, Any]) -> bytes:
     return writer.finish()
 
 
-# Only pairs that exist are remembered: a stranger cannot make these grow.
+# The caches hold only existing pairs of key and version, so clients cannot make them grow.
 
 
 @cache
-def _request_reader(key: int, version: int) -> Read:
+def _request_reader(key: int, version: int) -> ReadFunction:
     schema = _schema(key, "Request") if key in NAMES else None
     if schema is None or version not in schema.versions:
-        raise BadFrame(f"no request {key} of version {version}")
+        raise BadFrame(f"API key {key} has no version {version}")
     return compile_reader(schema, version)
 
 
 @cache
-def _response_writer(key: int, version: int) -> Write:
+def _response_writer(key: int, version: int) -> WriteFunction:
     schema = _schema(key, "Response")
     if version not in schema.versions:
-        raise ValueError("no such version")
+        raise ValueError(f"version {version} does not exist")
     return compile_writer(schema, version)
 
 

@@ -1,6 +1,6 @@
-"""Codec: the Kafka protocol's primitive types, for schemas written by hand: the door to `reader` and `writer`."""
+"""Codec: the Kafka protocol's primitive types, re-exported from `reader` and `writer`."""
 
-from mqcore.wire.reader import MAX_ELEMENTS, Reader
+from mqcore.wire.reader import ELEMENTS_MAX, Reader
 from mqcore.wire.writer import Writer
 
-__all__ = ["MAX_ELEMENTS", "Reader", "Writer"]
+__all__ = ["ELEMENTS_MAX", "Reader", "Writer"]

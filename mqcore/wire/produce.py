@@ -1,8 +1,8 @@
-"""Codec: Produce, by hand and without a copy. Versions 3–13 are served.
+"""Codec: Produce, written by hand so that records are not copied. Versions 3–13 are served.
 
-The records of a partition are a view into the frame, writable if the frame is: the broker stamps offsets in place.
-Versions 0–2 carry the message sets of before 2017; they are read only so far that each of their partitions can be
-refused with its error. From version 9 the message is flexible, from 13 it names topics by id (KIP-516).
+The records of a partition are a view into the frame. It is writable if the frame is, because the broker stamps offsets
+in place. Versions 0–2 carry message sets from before 2017; they are only decoded far enough to refuse each partition.
+Version 9 is flexible, 13 has topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from mqcore.wire.frames import BadFrame, read_uvarint, skip_tags
-from mqcore.wire.hot import (
+from mqcore.wire.fast_primitives import (
     HOT_FAULTS,
-    MAX_PARTITIONS,
+    PARTITIONS_MAX,
     count_prefix,
     read_count,
     read_string,
@@ -23,6 +22,7 @@ from mqcore.wire.hot import (
     topic_prefix,
     uvarint,
 )
+from mqcore.wire.frames import BadFrame, read_uvarint, skip_tags
 
 PRODUCE: Final = 0
 FIRST_SERVED: Final = 3
@@ -61,7 +61,7 @@ class ProduceRequest(NamedTuple):
 
 
 class ProducedPartition(NamedTuple):
-    """The answer for one partition; without an offset, an error."""
+    """The answer for one partition: an offset or an error."""
 
     partition: int
     error_code: int = 0
@@ -75,7 +75,7 @@ class ProducedPartition(NamedTuple):
 def decode_produce(version: int, frame: memoryview, position: int = 0) -> ProduceRequest:
     """The request that starts at `position` of the frame, or `BadFrame`."""
     if not 0 <= version <= 13:
-        raise BadFrame(f"no Produce request of version {version}")
+        raise BadFrame(f"Produce has no version {version}")
     try:
         return _decode(version, frame, position)
     except HOT_FAULTS as error:
@@ -89,7 +89,7 @@ def _decode(version: int, frame: memoryview, position: int) -> ProduceRequest:
         transactional_id, position = read_string(frame, position, flexible)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
     topics_count, position = read_count(frame, position + 6, flexible, 3 if flexible else 6)
-    topics, partitions_left = [], MAX_PARTITIONS
+    topics, partitions_left = [], PARTITIONS_MAX
     for _ in range(topics_count):
         name, topic_id, position = read_topic(frame, position, flexible, by_id)
         count, position = read_count(frame, position, flexible, 6 if flexible else 8)
@@ -126,7 +126,7 @@ def encode_produce_response(
     topics: Sequence[tuple[str | None, UUID | None, Sequence[ProducedPartition]]],
     throttle_time_ms: int = 0,
 ) -> bytes:
-    """The response without its head; topics are (name, topic id, answers), named as the request named them."""
+    """The response without its head. Topics are (name, topic id, answers), as the request named them."""
     flexible, by_id = version >= _FLEXIBLE_FROM, version >= _TOPIC_IDS_FROM
     form = _ANSWER[version]
     fields = 3 + (version >= 2) + (version >= 5)
@@ -167,7 +167,7 @@ def _put_message(out: bytearray, message: str | None, flexible: bool) -> None:
         out += b"\x00" if flexible else b"\xff\xff"
     else:
         encoded = message.encode()
-        if len(encoded) > 0x7FFF:  # more than a string can hold: cut it, but not within a character
+        if len(encoded) > 0x7FFF:  # longer than a string may be: truncate it, but not within a character
             encoded = encoded[:0x7FFF].decode(errors="ignore").encode()
         out += uvarint(len(encoded) + 1) if flexible else struct.pack(">h", len(encoded))
         out += encoded

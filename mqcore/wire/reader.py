@@ -1,10 +1,10 @@
-"""Codec: the Kafka protocol's primitive types, one method each, read from a buffer that nobody vouches for.
+"""Codec: the Kafka protocol's primitive types, one method each, read from untrusted bytes.
 
-`Reader` is the only thing that turns a number from the wire into a size (besides `hot`), under three rules:
-* a length or count is compared with the bytes that remain before anything is made;
-* a message holds at most `MAX_ELEMENTS` array elements in all, however they are nested: three bytes of a frame may
-  become a hundred of objects, so the frame limit alone does not bound memory;
-* whatever is wrong is a `BadFrame`.
+Only `Reader` and `fast_primitives` turn a number from the wire into a size. Their rules:
+* A length or count is compared with the remaining bytes before anything is allocated.
+* A message holds at most `ELEMENTS_MAX` array elements in total, however they are nested. Three bytes of a frame may
+  become an object of a hundred bytes, so the frame limit alone does not bound memory.
+* Every fault is a `BadFrame`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uuid import UUID
 from mqcore.wire.batches import Buffer
 from mqcore.wire.frames import STRING_BYTES_MAX, BadFrame, read_uvarint, skip_tags
 
-MAX_ELEMENTS: Final = 100_000
+ELEMENTS_MAX: Final = 100_000
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -37,7 +37,7 @@ class Reader:
 
     __slots__ = ("data", "elements_left", "position")
 
-    def __init__(self, data: Buffer, position: int = 0, *, max_elements: int = MAX_ELEMENTS) -> None:
+    def __init__(self, data: Buffer, position: int = 0, *, max_elements: int = ELEMENTS_MAX) -> None:
         self.data = data
         self.position = position
         self.elements_left = max_elements
@@ -114,19 +114,19 @@ class Reader:
         return (value >> 1) ^ -(value & 1)
 
     def uuid(self) -> UUID | None:
-        """None for the zero UUID, which stands for "no topic id"."""
+        """None for the zero UUID, which means "no topic id"."""
         raw = bytes(self.take(16))
         return None if raw == _NO_UUID else UUID(bytes=raw)
 
     # Strings and bytes
 
     def take(self, length: int) -> Buffer:
-        """The next `length` bytes, as a slice of whatever the buffer is."""
+        """The next `length` bytes, as a slice of the buffer."""
         if length < 0:
-            raise BadFrame(f"length {length}")
+            raise BadFrame(f"negative length {length}")
         end = self.position + length
         if end > len(self.data):
-            raise BadFrame(f"{length} bytes announced, {self.remaining} there")
+            raise BadFrame(f"{length} bytes announced, {self.remaining} remain")
         taken = self.data[self.position : end]
         self.position = end
         return taken
@@ -147,7 +147,7 @@ class Reader:
 
     def _text(self, length: int) -> str:
         if length > STRING_BYTES_MAX:
-            raise BadFrame(f"string of {length} bytes, at most {STRING_BYTES_MAX} are read")
+            raise BadFrame(f"string of {length} bytes, the limit is {STRING_BYTES_MAX}")
         try:
             return str(self.take(length), "utf-8")
         except UnicodeDecodeError:
@@ -192,7 +192,7 @@ class Reader:
         if count < 0:
             raise BadFrame(f"array of {count} elements")
         if count * minimum > len(self.data) - self.position:
-            raise BadFrame(f"array of {count} elements in {self.remaining} bytes")
+            raise BadFrame(f"array of {count} elements does not fit into {self.remaining} bytes")
         self.elements_left -= count
         if self.elements_left < 0:
             raise BadFrame("too many array elements in one message")

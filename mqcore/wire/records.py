@@ -1,10 +1,10 @@
-"""Codec: the records inside a v2 batch, for those few who must look: compaction, lookups by time, internal topics.
+"""Codec: the records inside a v2 batch, for the code that reads them: compaction, lookups by time, internal topics.
 
     length varint · attributes int8 (unused) · timestamp delta varlong · offset delta varint
     key length varint, key · value length varint, value · headers count varint, (length, name, length, value)…
 
-Lengths of −1 are null; everything after the batch header is compressed as a whole. The CRC is the log's business
-(`batches.check_crc`): what is read here has passed it, but a client computed it, so nothing here trusts a number.
+A length of −1 is null. Everything after the batch header is compressed as a whole. The log has already checked the CRC
+(`batches.check_crc`), but a client computed it, so every number is checked before it is used.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mqcore.wire.batches import (
+    BATCH_LENGTH_MIN,
     COMPRESSION_MASK,
     CRC_START,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
-    MINIMUM_LENGTH,
     BadBatch,
     BatchHeader,
     Buffer,
@@ -28,11 +28,11 @@ from mqcore.wire.batches import (
 from mqcore.wire.checksum import crc32c
 from mqcore.wire.compression import compress, decompress
 
-LIMIT_BYTES: Final = 64 * 1024 * 1024
+OWN_BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 DECOMPRESSED_BYTES_MAX: Final = 8 * 1024 * 1024
-"""What a batch may expand to where a client's request makes us look inside, unless it is larger itself."""
+"""A batch may expand to this size when a client's request makes us read it, or to its own size if that is larger."""
 
-LEAST_RECORD_BYTES: Final = 7
+RECORD_BYTES_MIN: Final = 7
 
 NO_TIMESTAMP: Final = -1
 TIMESTAMP_MIN: Final = -(2**63)
@@ -40,7 +40,7 @@ TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class BatchTooLarge(ValueError):
-    """Records that would make a batch which `read_records` refuses by default."""
+    """The records would make a batch that `read_records` refuses by default."""
 
 
 _PREFIX = struct.Struct(">qiibI")
@@ -56,28 +56,30 @@ class Record(NamedTuple):
 
 
 def request_limit(header: BatchHeader) -> int:
-    """`limit_bytes` for looking inside a batch while a client waits."""
+    """`limit_bytes` for reading a batch while a client waits."""
     return max(header.size, DECOMPRESSED_BYTES_MAX)
 
 
-def read_records(batch: Buffer, header: BatchHeader | None = None, *, limit_bytes: int = LIMIT_BYTES) -> list[Record]:
-    """All records of the batch that `batch` starts with; `BadBatch` if it is malformed or expands past the limit."""
+def read_records(
+    batch: Buffer, header: BatchHeader | None = None, *, limit_bytes: int = OWN_BATCH_BYTES_MAX
+) -> list[Record]:
+    """All records of the batch at the start of `batch`; `BadBatch` if it is malformed or expands past the limit."""
     return list(iterate_records(batch, header, limit_bytes=limit_bytes))
 
 
 def iterate_records(
-    batch: Buffer, header: BatchHeader | None = None, *, limit_bytes: int = LIMIT_BYTES
+    batch: Buffer, header: BatchHeader | None = None, *, limit_bytes: int = OWN_BATCH_BYTES_MAX
 ) -> Iterator[Record]:
-    """One record after the other: a batch of 64 MiB may hold nine million, which nobody wants as objects at once."""
+    """The records one by one, because a batch of 64 MiB may hold nine million, too many objects to build at once."""
     header = header or read_header(batch)
     if header.size > len(batch):
-        raise BadBatch(f"batch of {header.size} bytes is cut off at {len(batch)}")
+        raise BadBatch(f"batch of {header.size} bytes is incomplete, only {len(batch)} are present")
     data = memoryview(batch)[HEADER_BYTES : header.size]
-    if header.records_count == 0 and not len(data):  # compaction left nothing but the producer's last sequence
+    if header.records_count == 0 and not len(data):  # compaction left only the producer's last sequence
         return iter(())
     records = decompress(header.codec, data, limit_bytes)
-    if not 0 <= header.records_count <= len(records) // LEAST_RECORD_BYTES:
-        raise BadBatch(f"{header.records_count} records in {len(records)} bytes")
+    if not 0 <= header.records_count <= len(records) // RECORD_BYTES_MIN:
+        raise BadBatch(f"{header.records_count} records do not fit into {len(records)} bytes")
     return _parse(records, header)
 
 
@@ -120,12 +122,12 @@ def _wrapped(timestamp: int) -> int:
 
 def _headers(data: Buffer, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     if not 0 <= count <= (end - position) // 2:
-        raise BadBatch(f"{count} headers in {end - position} bytes")
+        raise BadBatch(f"{count} headers do not fit into {end - position} bytes")
     headers = []
     for _ in range(count):
         name, position = _bytes(data, position, end)
         if name is None:
-            raise BadBatch("header without a name")
+            raise BadBatch("a header has no name")
         value, position = _bytes(data, position, end)
         try:
             headers.append((name.decode(), value))
@@ -146,8 +148,8 @@ def _bytes(data: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
     return bytes(data[position:stop]), stop
 
 
-def _varint(data: Buffer, position: int, most_shift: int = 28) -> tuple[int, int]:
-    """(value, next position) of a zigzag varint: 5 bytes at most, or 10 for a varlong (`most_shift` 63)."""
+def _varint(data: Buffer, position: int, shift_max: int = 28) -> tuple[int, int]:
+    """(value, next position) of a zigzag varint: 5 bytes at most, or 10 for a varlong (`shift_max` 63)."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -160,9 +162,9 @@ def _varint(data: Buffer, position: int, most_shift: int = 28) -> tuple[int, int
         if byte < 0x80:
             break
         shift += 7
-        if shift > most_shift:
+        if shift > shift_max:
             raise BadBatch("varint is too long")
-    if value >> (64 if most_shift == 63 else 32):
+    if value >> (64 if shift_max == 63 else 32):
         raise BadBatch("varint is too large")
     return (value >> 1) ^ -(value & 1), position
 
@@ -182,8 +184,8 @@ def build_batch(
     max_timestamp: int | None = None,
     limit_bytes: int | None = None,
 ) -> bytearray:
-    """A batch with its CRC. Offsets must ascend from `base_offset` to `last_offset` (compaction keeps the original
-    two, whatever records are left); `base_timestamp` is for batches with a delete horizon, which is kept there, and
+    """A batch with its CRC. Offsets must ascend from `base_offset` to `last_offset`; compaction keeps both even if it
+    removes those records. `base_timestamp` is for batches with a delete horizon, which is kept there, and
     `max_timestamp` for batches that compaction emptied. `BatchTooLarge` as soon as the uncompressed records exceed
     `limit_bytes`."""
     if base_offset is None:
@@ -197,12 +199,12 @@ def build_batch(
     body = bytearray()
     for record in records:
         if not base_offset <= record.offset <= last_offset:
-            raise ValueError(f"offset {record.offset} is outside of {base_offset}…{last_offset}")
+            raise ValueError(f"offset {record.offset} is outside {base_offset} to {last_offset}")
         _put_record(body, record, base_offset, base_timestamp)
         if limit_bytes is not None and len(body) > limit_bytes:
             raise BatchTooLarge(f"the records take more than {limit_bytes} bytes, the limit of one batch")
     payload = compress(codec, body) if records else b""
-    batch = bytearray(_PREFIX.pack(base_offset, MINIMUM_LENGTH + len(payload), leader_epoch, MAGIC, 0))
+    batch = bytearray(_PREFIX.pack(base_offset, BATCH_LENGTH_MIN + len(payload), leader_epoch, MAGIC, 0))
     batch += _REST.pack(
         attributes & ~COMPRESSION_MASK | (codec if records else 0),
         last_offset - base_offset,

@@ -1,11 +1,11 @@
-"""Codec: a schema and a version, composed into one reader and one writer.
+"""Codec: compile a schema and a version into one reader and one writer.
 
-What a version fixes (which fields there are, compact or not, nullable or not, tagged or not) is decided once, here,
-and not per message.
+What a version determines (its fields, compact or not, nullable or not, tagged or not) is decided once, when it is
+compiled, and not for every message.
 
-A message read is a named tuple of all fields that any version has: those absent in this version hold their default.
-A message written is a mapping: fields that the version lacks are left out, missing ones take their default, and a
-name that no version knows is an error.
+A decoded message is a named tuple of the fields of all versions; those absent in this version hold their defaults. A
+message to encode is a mapping: fields that the version lacks are left out, missing ones take their defaults, and a
+name that no version has is an error.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mqcore.wire.frames import MAX_TAGS, BadFrame
+from mqcore.wire.frames import TAGS_MAX, BadFrame
 from mqcore.wire.primitives import Reader, Writer
 from mqcore.wire.schemas import Field, Schema
 
-Read = Callable[[Reader], Any]
-Write = Callable[[Writer, Any], None]
+ReadFunction = Callable[[Reader], Any]
+WriteFunction = Callable[[Writer, Any], None]
 
-# type → (least bytes, reader, writer)
-_FIXED: Final[dict[str, tuple[int, Read, Write]]] = {
+# type → (bytes, reader, writer)
+_FIXED: Final[dict[str, tuple[int, ReadFunction, WriteFunction]]] = {
     "bool": (1, Reader.boolean, Writer.boolean),
     "int8": (1, Reader.int8, Writer.int8),
     "int16": (2, Reader.int16, Writer.int16),
@@ -34,7 +34,7 @@ _FIXED: Final[dict[str, tuple[int, Read, Write]]] = {
 }
 
 # (type, compact, nullable) → (reader, writer)
-_VARIABLE: Final[dict[tuple[str, bool, bool], tuple[Read, Write]]] = {
+_VARIABLE: Final[dict[tuple[str, bool, bool], tuple[ReadFunction, WriteFunction]]] = {
     ("string", False, False): (Reader.string, Writer.string),
     ("string", False, True): (Reader.nullable_string, Writer.nullable_string),
     ("string", True, False): (Reader.compact_string, Writer.compact_string),
@@ -46,26 +46,26 @@ _VARIABLE: Final[dict[tuple[str, bool, bool], tuple[Read, Write]]] = {
 }
 
 
-def compile_reader(schema: Schema, version: int) -> Read:
+def compile_reader(schema: Schema, version: int) -> ReadFunction:
     return _struct_reader(schema.body, version, version in schema.flexible)
 
 
-def compile_writer(schema: Schema, version: int) -> Write:
+def compile_writer(schema: Schema, version: int) -> WriteFunction:
     return _struct_writer(schema.body, version, version in schema.flexible)
 
 
 # Reading
 
 
-def _reader(field: Field, version: int, flexible: bool) -> Read:
+def _reader(field: Field, version: int, flexible: bool) -> ReadFunction:
     nullable = version in field.nullable
     if field.is_array:
-        return _array_reader(_element_reader(field, version, flexible, False), _least(field, version, flexible),
-                             flexible, nullable)  # fmt: skip
+        element = _element_reader(field, version, flexible, nullable=False)
+        return _array_reader(element, _element_bytes_min(field, version, flexible), flexible, nullable)
     return _element_reader(field, version, flexible, nullable)
 
 
-def _element_reader(field: Field, version: int, flexible: bool, nullable: bool) -> Read:
+def _element_reader(field: Field, version: int, flexible: bool, nullable: bool) -> ReadFunction:
     if field.kind == "struct":
         read = _struct_reader(field, version, flexible)
         return _nullable_struct_reader(read) if nullable else read
@@ -74,7 +74,7 @@ def _element_reader(field: Field, version: int, flexible: bool, nullable: bool) 
     return _VARIABLE[field.kind, flexible, nullable][0]
 
 
-def _struct_reader(field: Field, version: int, flexible: bool) -> Read:
+def _struct_reader(field: Field, version: int, flexible: bool) -> ReadFunction:
     template = [each.default for each in field.fields]
     here = [(index, each) for index, each in enumerate(field.fields) if version in each.versions]
     steps = [(index, _reader(each, version, flexible)) for index, each in here if version not in each.tagged]
@@ -94,10 +94,10 @@ def _struct_reader(field: Field, version: int, flexible: bool) -> Read:
     return read
 
 
-def _read_tags(reader: Reader, tags: Mapping[int, tuple[int, Read]], values: list[Any]) -> None:
+def _read_tags(reader: Reader, tags: Mapping[int, tuple[int, ReadFunction]], values: list[Any]) -> None:
     count = reader.uvarint()
-    if count > MAX_TAGS:
-        raise BadFrame(f"{count} tagged fields, at most {MAX_TAGS} are read")
+    if count > TAGS_MAX:
+        raise BadFrame(f"{count} tagged fields, the limit is {TAGS_MAX}")
     for _ in range(count):
         tag = reader.uvarint()
         content = reader.take(reader.uvarint())
@@ -110,7 +110,7 @@ def _read_tags(reader: Reader, tags: Mapping[int, tuple[int, Read]], values: lis
             reader.elements_left = inside.elements_left
 
 
-def _array_reader(element: Read, least: int, flexible: bool, nullable: bool) -> Read:
+def _array_reader(element: ReadFunction, least: int, flexible: bool, nullable: bool) -> ReadFunction:
     def read(reader: Reader) -> Any:
         count = reader.uvarint() - 1 if flexible else reader.int32()
         if count == -1 and nullable:
@@ -121,15 +121,15 @@ def _array_reader(element: Read, least: int, flexible: bool, nullable: bool) -> 
     return read
 
 
-def _nullable_struct_reader(present: Read) -> Read:
+def _nullable_struct_reader(present: ReadFunction) -> ReadFunction:
     def read(reader: Reader) -> Any:
         return None if reader.int8() < 0 else present(reader)
 
     return read
 
 
-def _least(field: Field, version: int, flexible: bool) -> int:
-    """The least bytes that one element of an array takes."""
+def _element_bytes_min(field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes that one element of an array can take."""
     if field.kind in _FIXED:
         return _FIXED[field.kind][0]
     if field.kind != "struct":
@@ -138,21 +138,21 @@ def _least(field: Field, version: int, flexible: bool) -> int:
     for each in field.fields:
         if version in each.versions and version not in each.tagged:
             array = each.is_array and (1 if flexible else 4)
-            least += array or (1 if version in each.nullable else _least(each, version, flexible))
+            least += array or (1 if version in each.nullable else _element_bytes_min(each, version, flexible))
     return max(least, 1)
 
 
 # Writing
 
 
-def _writer(field: Field, version: int, flexible: bool) -> Write:
+def _writer(field: Field, version: int, flexible: bool) -> WriteFunction:
     nullable = version in field.nullable
     if field.is_array:
         return _array_writer(_element_writer(field, version, flexible, False), flexible, nullable)
     return _element_writer(field, version, flexible, nullable)
 
 
-def _element_writer(field: Field, version: int, flexible: bool, nullable: bool) -> Write:
+def _element_writer(field: Field, version: int, flexible: bool, nullable: bool) -> WriteFunction:
     if field.kind == "struct":
         write = _struct_writer(field, version, flexible)
         return _nullable_struct_writer(write) if nullable else write
@@ -161,7 +161,7 @@ def _element_writer(field: Field, version: int, flexible: bool, nullable: bool) 
     return _VARIABLE[field.kind, flexible, nullable][1]
 
 
-def _struct_writer(field: Field, version: int, flexible: bool) -> Write:
+def _struct_writer(field: Field, version: int, flexible: bool) -> WriteFunction:
     names = frozenset(each.name for each in field.fields)
     here = [(each, _writer(each, version, flexible)) for each in field.fields if version in each.versions]
     steps = [(each.name, each.default, write) for each, write in here if version not in each.tagged]
@@ -169,7 +169,7 @@ def _struct_writer(field: Field, version: int, flexible: bool) -> Write:
 
     def write(writer: Writer, value: Mapping[str, Any]) -> None:
         if not value.keys() <= names:
-            raise ValueError(f"no fields of it: {sorted(value.keys() - names)}")
+            raise ValueError(f"unknown fields {sorted(value.keys() - names)}")
         get = value.get
         name = ""
         try:
@@ -187,7 +187,7 @@ def _struct_writer(field: Field, version: int, flexible: bool) -> Write:
     return write
 
 
-def _write_tags(writer: Writer, present: list[tuple[int, Write, Any]]) -> None:
+def _write_tags(writer: Writer, present: list[tuple[int, WriteFunction, Any]]) -> None:
     writer.uvarint(len(present))
     for tag, write, value in present:
         inside = Writer()
@@ -197,11 +197,11 @@ def _write_tags(writer: Writer, present: list[tuple[int, Write, Any]]) -> None:
         writer.buffer += inside.buffer
 
 
-def _array_writer(element: Write, flexible: bool, nullable: bool) -> Write:
+def _array_writer(element: WriteFunction, flexible: bool, nullable: bool) -> WriteFunction:
     def write(writer: Writer, values: Any) -> None:
         if values is None:
             if not nullable:
-                raise ValueError("an array that must not be null")
+                raise ValueError("the array must not be null")
             writer.uvarint(0) if flexible else writer.int32(-1)
             return
         writer.uvarint(len(values) + 1) if flexible else writer.int32(len(values))
@@ -211,7 +211,7 @@ def _array_writer(element: Write, flexible: bool, nullable: bool) -> Write:
     return write
 
 
-def _nullable_struct_writer(present: Write) -> Write:
+def _nullable_struct_writer(present: WriteFunction) -> WriteFunction:
     def write(writer: Writer, value: Any) -> None:
         if value is None:
             writer.int8(-1)

@@ -1,7 +1,7 @@
-"""Codec: Kafka's message schemas, read from the JSON files of Kafka's own source as kafka-python ships them.
+"""Codec: Kafka's message schemas, read from the JSON files of Kafka's source, which kafka-python contains.
 
-They are data (`kafka/protocol/schemas/resources`), read without importing that package, one file when its message is
-first used. `schema_codecs` makes readers and writers of them. https://kafka.apache.org/protocol, KIP-482 (tags).
+The files are data (`kafka/protocol/schemas/resources`). They are read without importing that package, each when its
+message is first used. `schema_codecs` makes readers and writers from them. https://kafka.apache.org/protocol, KIP-482.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,8 @@ _DEFAULTS: Final[dict[str, Any]] = {"string": "", "bytes": b"", "uuid": None, "f
 
 @dataclass(frozen=True, slots=True)
 class Versions:
+    """A range of versions, both ends included; empty if `last` is below `first`."""
+
     first: int
     last: int
 
@@ -38,14 +41,19 @@ class Versions:
     def __contains__(self, version: int) -> bool:
         return self.first <= version <= self.last
 
+    @property
+    def is_empty(self) -> bool:
+        return self.last < self.first
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
     name: str
-    kind: str  # of one element, if it is an array; "struct" for structs
+    kind: str  # of one element if the field is an array; "struct" for structs
+    struct_name: str  # "" if the field has no fields of its own
     is_array: bool
     fields: tuple[Field, ...]
-    make: Callable[..., Any]  # builds a struct's value
+    make: Callable[..., Any]  # builds a struct from the list of its values
     versions: Versions
     nullable: Versions
     tagged: Versions
@@ -63,34 +71,43 @@ class Schema:
 
 
 def load_schema(name: str) -> Schema:
-    """The schema called `name`, as in "MetadataRequest"."""
+    """The schema called `name`, for example "MetadataRequest"."""
     text = (_folder() / f"{name}.json").read_text(encoding="utf-8")
     source = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     common = {struct["name"]: struct["fields"] for struct in source.get("commonStructs", ())}
-    body = _parse_field({**source, "type": name, "versions": "0+"}, common)
+    body = _parse_field({**source, "type": name, "versions": "0+"}, common, _generated_classes(name))
     return Schema(Versions.parse(source["validVersions"]), Versions.parse(source["flexibleVersions"]), body)
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 @cache
 def _folder() -> Path:
-    spec = find_spec("kafka")  # finds the package without running it: importing it costs 0.3 s
+    spec = find_spec("kafka")  # finds the package without importing it, which would take 0.3 s
     assert spec is not None and spec.submodule_search_locations, "kafka-python is a dependency"
     return Path(spec.submodule_search_locations[0]) / "protocol" / "schemas" / "resources"
 
 
-def _parse_field(source: Mapping[str, Any], common: Mapping[str, Any]) -> Field:
-    kind = source["type"].removeprefix("[]")
-    is_array = kind != source["type"]
-    inner = source.get("fields", common.get(kind, ()))
-    fields = tuple(_parse_field(field, common) for field in inner)
-    kind = "struct" if kind[0].isupper() else "bytes" if kind == "records" else kind
-    make: Callable[..., Any] = tuple
-    if inner:
-        value_type: Callable[..., Any] = namedtuple  # mypy wants literal names, these come from the schema
-        make = value_type(source["type"].removeprefix("[]"), [field.name for field in fields])._make
+def _generated_classes(name: str) -> Mapping[str, Any]:
+    """The classes of `mqcore.wire.requests` for a request that the broker serves; otherwise an empty mapping."""
+    module = f"mqcore.wire.requests.{snake_case(name.removesuffix('Request'))}"
+    return vars(import_module(module)) if name.endswith("Request") and find_spec(module) is not None else {}
+
+
+def _parse_field(source: Mapping[str, Any], common: Mapping[str, Any], classes: Mapping[str, Any]) -> Field:
+    type_name = source["type"].removeprefix("[]")
+    is_array = type_name != source["type"]
+    is_struct = type_name[0].isupper()
+    kind = "struct" if is_struct else "bytes" if type_name == "records" else type_name
+    inner = source.get("fields", common.get(type_name, ()))
+    fields = tuple(_parse_field(field, common, classes) for field in inner)
+    make = _struct_maker(type_name, tuple(field.name for field in fields), classes) if is_struct else tuple
     return Field(
-        name=re.sub(r"(?<!^)(?=[A-Z])", "_", source["name"]).lower(),
+        name=snake_case(source["name"]),
         kind=kind,
+        struct_name=type_name if is_struct else "",
         is_array=is_array,
         fields=fields,
         make=make,
@@ -102,8 +119,16 @@ def _parse_field(source: Mapping[str, Any], common: Mapping[str, Any]) -> Field:
     )
 
 
+def _struct_maker(name: str, field_names: tuple[str, ...], classes: Mapping[str, Any]) -> Callable[..., Any]:
+    generated = classes.get(name)
+    if generated is not None and generated._fields == field_names:  # a stale class must not mix up the fields
+        return generated._make  # type: ignore[no-any-return]
+    make_class: Callable[..., Any] = namedtuple  # mypy wants literal names, but these come from the schema
+    return make_class(name, field_names)._make  # type: ignore[no-any-return]
+
+
 def _default(kind: str, is_array: bool, text: Any, fields: tuple[Field, ...], make: Callable[..., Any]) -> Any:
-    """What a field holds that is not there. Arrays default to an empty tuple: nobody can change it for everybody."""
+    """The value of an absent field. Arrays default to a tuple, because all messages share the value."""
     if text == "null":
         return None
     if is_array:

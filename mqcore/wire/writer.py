@@ -1,6 +1,6 @@
 """Codec: the Kafka protocol's primitive types, one method each, appended to a buffer.
 
-The values are our own: what does not fit its type is a bug, and raises `ValueError`.
+The values are our own, so one that does not fit its type is a bug and raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Appends to one buffer; `finish` gives the bytes."""
+    """Appends to one buffer; `finish` returns the bytes."""
 
     __slots__ = ("buffer",)
 
@@ -70,7 +70,7 @@ class Writer:
 
     def uvarint(self, value: int) -> None:
         if value < 0:
-            raise ValueError(f"{value} as an unsigned varint")
+            raise ValueError(f"{value} does not fit an unsigned varint")
         while value > 0x7F:
             self.buffer.append(value & 0x7F | 0x80)
             value >>= 7

@@ -1,0 +1,80 @@
+"""Machine: what this broker has to do because the cluster's metadata has changed.
+
+A delta compares the image with what was taken from it the last time. So one path serves a start, where nothing has been
+taken yet, a single changed setting, and a hundred facts that arrive together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from mqcore.controller.facts import ResourceType
+from mqcore.controller.image import ClusterImage, PartitionImage, TopicImage
+from mqcore.controller.setting_layers import DEFAULT_RESOURCE
+from mqcore.identity import LeaderEpoch, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    topic: TopicImage
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAdded:
+    name: TopicPartition
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEpochChanged:
+    topic_id: UUID
+    index: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettingsChanged:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettingsChanged:
+    """A default that applies to the topics of this broker."""
+
+
+Change = TopicDeleted | PartitionAdded | LeaderEpochChanged | TopicSettingsChanged | BrokerSettingsChanged
+
+
+class MetadataDelta:
+    def __init__(self, node_id: int) -> None:
+        self._broker_resources = (DEFAULT_RESOURCE, str(node_id))
+        self._topics: Mapping[UUID, TopicImage] = {}
+        self._broker_settings: list[Mapping[str, str]] = [{}, {}]
+
+    def take(self, image: ClusterImage) -> list[Change]:
+        """The changes since the last call. Deletions come first, because a new topic may reuse an old name."""
+        before, self._topics = self._topics, dict(image.topics_by_id)
+        changes: list[Change] = [
+            TopicDeleted(topic) for topic_id, topic in before.items() if topic_id not in self._topics
+        ]
+        for topic_id, topic in self._topics.items():
+            old = before.get(topic_id)
+            if topic is not old:
+                changes += _partition_changes(topic, () if old is None else old.partitions)
+                if old is not None and topic.configs != old.configs:
+                    changes.append(TopicSettingsChanged(topic.name))
+        settings = [image.configs(ResourceType.BROKER, resource) for resource in self._broker_resources]
+        if settings != self._broker_settings:
+            self._broker_settings = settings
+            changes.append(BrokerSettingsChanged())
+        return changes
+
+
+def _partition_changes(topic: TopicImage, before: tuple[PartitionImage, ...]) -> Iterator[Change]:
+    for partition in topic.partitions:
+        if partition.index >= len(before):
+            yield PartitionAdded(TopicPartition(topic.name, partition.index), topic.id)
+        elif partition.leader_epoch != before[partition.index].leader_epoch:
+            yield LeaderEpochChanged(topic.id, partition.index, partition.leader_epoch)

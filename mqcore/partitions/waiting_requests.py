@@ -1,0 +1,99 @@
+"""Shell: the requests that wait for a partition: produces and journals for a commit, fetches for new data."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mqcore.identity import Offset
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Everything below the requested offset is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotLeader:
+    """This broker does not lead the partition any more, so the records may or may not survive on another one."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFault:
+    """The partition went offline before the commit, because its log is corrupt or its disk failed."""
+
+    reason: str
+
+
+CommitOutcome = Committed | NotLeader | StorageFault
+OnCommit = Callable[[CommitOutcome], None]
+
+COMMITTED = Committed()
+
+
+class CommitQueue:
+    """Callbacks that wait until everything below an offset is committed, ordered by that offset."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, OnCommit]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, end: Offset, on_commit: OnCommit) -> None:
+        if self._waiting and end < self._waiting[-1][0]:  # a retried batch waits for an earlier end
+            waiting = sorted([*self._waiting, (end, on_commit)], key=lambda pair: pair[0])
+            self._waiting = deque(waiting)
+        else:
+            self._waiting.append((end, on_commit))
+
+    def release(self, high_watermark: int) -> None:
+        while self._waiting and self._waiting[0][0] <= high_watermark:
+            _call(self._waiting.popleft()[1], COMMITTED)
+
+    def fail(self, outcome: NotLeader | StorageFault) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, on_commit in waiting:
+            _call(on_commit, outcome)
+
+
+class Watchers:
+    """Callbacks that run each time the partition has more to read, or stops serving.
+
+    A callback runs inside the append, so it should only schedule its work, and must not write to this partition."""
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(self) -> None:
+        self._callbacks: dict[object, Callable[[], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
+    def add(self, key: object, callback: Callable[[], None]) -> None:
+        """`key` identifies the callback for `remove`; a second `add` with the same key replaces the first."""
+        self._callbacks[key] = callback
+
+    def remove(self, key: object) -> None:
+        self._callbacks.pop(key, None)
+
+    def notify(self) -> None:
+        if self._callbacks:
+            for callback in list(self._callbacks.values()):
+                _call(callback)
+
+
+def _call(callback: Callable[..., None], *arguments: object) -> None:
+    """Log a callback that raises, so that the remaining callbacks and the next sync still run."""
+    try:
+        callback(*arguments)
+    except Exception:
+        log.exception("a callback of a partition failed")
