@@ -1,6 +1,6 @@
-"""ROOM 1 · gateway — admits buyers, queues their requests, shows them what became of these.
+"""Room 1: the gateway. It admits buyers, queues their requests and shows them the outcome.
 
 In:    HTTP; decisions and order events.
-Out:   purchase.requests; the outcomes a buyer sees.
-From:  the crowd.    Next: inventory (room 2).
+Out:   purchase.requests; the outcomes that buyers see.
+Used by: buyers.    Uses: inventory's and orders' events, messaging, web.
 """

@@ -1,4 +1,4 @@
-"""Codec: what a buyer is told of a request that is in the queue, and when he had better ask again."""
+"""Codec: the body of the 202 for a queued request, and when the client should poll again."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ import orjson
 from django.conf import settings
 
 from gateway.backlog import Estimate
-from gateway.places import Place
+from seckill.messaging.record_position import RecordPosition
 
-POLL_MS, LONGEST_POLL_MS, SETTLED_POLL_MS = 500, 5_000, 10_000
+POLL_MS, POLL_MS_MAX, SETTLED_POLL_MS = 500, 5_000, 10_000
 
 
-def accepted(request_id: UUID, place: Place, deadline_ms: int, estimate: Estimate | None, signed_place: str) -> bytes:
+def encode_accepted(
+    request_id: UUID, position: RecordPosition, deadline_ms: int, estimate: Estimate | None, signed_position: str
+) -> bytes:
     status_url = f"/api/v1/purchases/{request_id}"
     return orjson.dumps(
         {
             "request_id": request_id,
-            "status_url": f"{status_url}?place={signed_place}",
-            "events_url": f"{settings.ENVIRONMENT.live_url}{status_url}/events?place={signed_place}",
+            "status_url": f"{status_url}?place={signed_position}",
+            "events_url": f"{settings.ENVIRONMENT.live_url}{status_url}/events?place={signed_position}",
             "deadline_ms": deadline_ms,
-            "topic": place.topic,
-            "partition": place.partition,
-            "offset": place.offset,
+            "topic": position.topic,
+            "partition": position.partition,
+            "offset": position.offset,
             "position_estimate": None if estimate is None else estimate.ahead,
             "eta_ms": None if estimate is None else estimate.wait_ms,
         }
@@ -32,7 +34,7 @@ def accepted(request_id: UUID, place: Place, deadline_ms: int, estimate: Estimat
 
 
 def poll_after_ms(estimate: Estimate | None, *, is_settled: bool = False) -> int:
-    """Sooner the nearer his turn is, and spread, so that a crowd does not come back all at once."""
+    """Sooner when the decision is near. A random factor spreads the clients, so that they do not poll all at once."""
     wait_ms = POLL_MS if estimate is None or estimate.wait_ms is None else estimate.wait_ms // 3
-    wait_ms = SETTLED_POLL_MS if is_settled else min(max(POLL_MS, wait_ms), LONGEST_POLL_MS)
+    wait_ms = SETTLED_POLL_MS if is_settled else min(max(POLL_MS, wait_ms), POLL_MS_MAX)
     return int(wait_ms * random.uniform(0.75, 1.25))

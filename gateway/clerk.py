@@ -11,9 +11,9 @@ import os
 
 import django
 
-from seckill.database import WEB_STATEMENT_MS
+from seckill.config.database import WEB_STATEMENT_MS
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
 os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(WEB_STATEMENT_MS))
 django.setup()
 
@@ -32,9 +32,9 @@ from kafka.errors import KafkaError  # noqa: E402
 from gateway import sales, submissions  # noqa: E402
 from gateway.desk import Accepted, Call, Desk  # noqa: E402
 from gateway.hatch import LATE, STATE, Message, packed, received  # noqa: E402
-from seckill import logs  # noqa: E402
-from seckill.garbage import settle_down  # noqa: E402
-from seckill.problems import Problem  # noqa: E402
+from seckill.config.garbage import tune_collector  # noqa: E402
+from seckill.monitoring import logs  # noqa: E402
+from seckill.web.problems import Problem  # noqa: E402
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +75,14 @@ class Clerk:
         self._has_reached_broker = False
 
     def work(self) -> None:
-        for work in (self._write, self._reach_broker, sales.keep):
+        for work in (self._write, self._reach_broker, sales.keep_fresh):
             threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True).start()
         for messages in received(self._socket):
             slips = [Slip(number, Call(*call), self._answers) for number, *call in messages if call]
             if len(slips) < len(messages):
                 self._answer_others(messages)
             if slips:
-                sales.are_kept()
+                sales.is_fresh()
                 self._round(slips)
         if self._has_reached_broker:
             with suppress(KafkaError):  # what is not acknowledged by now the buyers ask again
@@ -132,9 +132,9 @@ def main() -> int:
     """What ends the gateway reaches the whole group of processes; he ends by the hatch alone."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
-    logs.to_stderr("warning")
+    logs.configure("warning")
     theirs = socket.socket(fileno=int(sys.argv[1]))
-    settle_down()
+    tune_collector()
     Clerk(theirs).work()
     return 0
 

@@ -12,28 +12,28 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from gateway import answers, places, sales, tickets
-from gateway.addresses import client_of
-from gateway.admission import Admitted, Ask, Verdict
-from gateway.events import MOST_UNITS
-from gateway.identity import request_id as derive_request_id
-from gateway.places import Standing
-from gateway.recalling import fingerprint
-from gateway.sales import Availability
+from gateway import accepted_response, sales, signed_positions, tickets
+from gateway.admission import AdmissionRequest, AdmissionResult, Verdict
+from gateway.admission_fallback import body_fingerprint
+from gateway.backlog_monitor import shared_monitor
+from gateway.events import UNITS_MAX
+from gateway.identity import derive_request_id as derive_request_id
+from gateway.sale_json import Availability, availability
+from gateway.signed_positions import SignedPosition
 from gateway.submissions import GiveBack, Turnstile, Wanted, queue_of
-from gateway.watching import watch
 from inventory.events import SaleView
-from seckill import tokens
-from seckill.breaker import Permit
-from seckill.problems import Problem
-from seckill.streams import traces
+from seckill.monitoring import traces
+from seckill.resilience.circuit_breaker import Permit
+from seckill.web import tokens
+from seckill.web.client_address import identify_client
+from seckill.web.problems import Problem
 
 KEY = re.compile(r"[\x21-\x7e]{1,64}")
-MOST_TICKET = 400
+TICKET_CHARACTERS_MAX = 400
 UNPAID_MAX = 1000
 """Of one address in one sale, however large: admission reads each of them when it corrects their sum."""
 PAUSE_S = 2.0
-LONGEST_RETRY_S = 60.0
+RETRY_SECONDS_MAX = 60.0
 LAST_MS = 10**16
 UNPAID_RETRY_S = 5.0
 
@@ -91,20 +91,20 @@ class Desk:
         self.turnstile: Turnstile[Call, Accepted] = Turnstile(self._wanted, self._accepted)
 
     def _wanted(self, call: Call) -> Wanted:
-        user_id = call.user_id or tokens.bearer(call.authorization)
+        user_id = call.user_id or tokens.user_of_bearer(call.authorization)
         if not KEY.fullmatch(call.key):
             raise Problem(400, "bad-idempotency-key", "Send an Idempotency-Key of 1 to 64 printable characters.")
         view = _view(call.sale_id)
         quantity = body(call.body).get("quantity", 1)
-        if type(quantity) is not int or not 0 < quantity <= MOST_UNITS:
+        if type(quantity) is not int or not 0 < quantity <= UNITS_MAX:
             raise Problem(400, "bad-quantity", "`quantity` is a whole number from 1 on.")
         request_id = derive_request_id(settings.SECRET_KEY, user_id, view.id, call.key)
-        missing, number, expires_at_ms = _ticket(call.ticket[:MOST_TICKET], user_id, view.id)
-        client = client_of({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
+        missing, number, expires_at_ms = _ticket(call.ticket[:TICKET_CHARACTERS_MAX], user_id, view.id)
+        client = identify_client({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
         full, probed = self._full(view, user_id)
-        ask = Ask(
-            request_id, fingerprint(view.sku, quantity) if view.sku else "", user_id, client.address, view.opens_at_ms,
-            view.closes_at_ms, shut(view), missing, number, expires_at_ms, full, view.id, quantity,
+        ask = AdmissionRequest(
+            request_id, body_fingerprint(view.sku, quantity) if view.sku else "", user_id, client.address,
+            view.opens_at_ms, view.closes_at_ms, shut(view), missing, number, expires_at_ms, full, view.id, quantity,
             0 if client.is_proxy else unpaid_max(view),
         )  # fmt: skip
         return Wanted(ask, view.id, view.sku, quantity, traces.continued(call.traceparent, request_id), probed)
@@ -112,41 +112,43 @@ class Desk:
     def _full(self, view: SaleView, user_id: str) -> tuple[str, GiveBack | None]:
         """The sold-out mark, the backlog guard, the breaker. Units that are only held may come back: they stop
         nobody. A request that is the probe of guard or breaker gives it back unless it is really sent."""
-        if sales.availability(view) is Availability.SOLD_OUT:
+        if availability(view) is Availability.SOLD_OUT:
             return Verdict.SOLD_OUT.value, None
-        guard = watch().permit(queue_of(user_id))
+        guard = shared_monitor().permit(queue_of(user_id))
         if guard is Permit.NO:
             return Verdict.BACKLOG.value, None
         breaker = self.turnstile.permit(user_id)
         if breaker is Permit.NO:
             if guard is Permit.PROBE:
-                watch().backlog.give_back()
+                shared_monitor().backlog.give_back()
             return Verdict.NO_QUEUE.value, None
 
         def give_back() -> None:
             if guard is Permit.PROBE:
-                watch().backlog.give_back()
+                shared_monitor().backlog.give_back()
             if breaker is Permit.PROBE:
                 self.turnstile.give_back(user_id)
 
         return "", give_back if Permit.PROBE in (guard, breaker) else None
 
-    def _accepted(self, wanted: Wanted, admitted: Admitted) -> Accepted:
-        request_id, place, deadline_ms = wanted.ask.request_id, admitted.place, admitted.deadline_ms
+    def _accepted(self, wanted: Wanted, admitted: AdmissionResult) -> Accepted:
+        request_id, place, deadline_ms = wanted.ask.request_id, admitted.position, admitted.deadline_ms
         if place is None:
-            wait_ms = watch().wait_ms(queue_of(wanted.ask.user_id))
+            wait_ms = shared_monitor().wait_ms(queue_of(wanted.ask.user_id))
             raise refusal(admitted.verdict, _view(wanted.sale_id), admitted.now_ms, wait_ms)
-        signed_place = places.sealed(request_id, Standing(wanted.ask.user_id, place, deadline_ms))
-        estimate = watch().estimate(place)
-        content = answers.accepted(request_id, place, deadline_ms, estimate, signed_place)
-        return Accepted(str(request_id), signed_place, answers.poll_after_ms(estimate), content)
+        signed_place = signed_positions.sign_position(
+            request_id, SignedPosition(wanted.ask.user_id, place, deadline_ms)
+        )
+        estimate = shared_monitor().estimate(place)
+        content = accepted_response.encode_accepted(request_id, place, deadline_ms, estimate, signed_place)
+        return Accepted(str(request_id), signed_place, accepted_response.poll_after_ms(estimate), content)
 
 
 def _view(sale_id: int) -> SaleView:
     """Of a sale that ended long ago there is no view left, and yet a known key gets its own answer before the 404: such
     a sale has no article, and is refused in its turn."""
     try:
-        return sales.find(sale_id, missing_for_s=sales.JUST_S)  # who was shown it a moment ago may buy
+        return sales.find_sale(sale_id, missing_for_s=sales.RECENTLY_MISSING_S)  # who was shown it a moment ago may buy
     except Problem as problem:
         if problem.status != 404:
             raise
@@ -171,7 +173,7 @@ def refusal(verdict: Verdict, view: SaleView, now_ms: int, wait_ms: int | None =
             wait_ms = wait_ms or 0
             excess_s = wait_ms / 1000 - settings.ENVIRONMENT.purchase_deadline_s
             return Problem(
-                status, kind, detail, retry_after_s=min(max(1.0, excess_s), LONGEST_RETRY_S), wait_ms=wait_ms
+                status, kind, detail, retry_after_s=min(max(1.0, excess_s), RETRY_SECONDS_MAX), wait_ms=wait_ms
             )
         case _:
             return Problem(status, kind, detail)
@@ -205,7 +207,7 @@ def _ticket(text: str, user_id: str, sale_id: int) -> tuple[str, str, int]:
     """What is wrong with it, or its number and until when it is good."""
     if not text:
         return Verdict.TICKET_MISSING.value, "", 0
-    ticket = tickets.read(text, user_id, sale_id)
+    ticket = tickets.verify_ticket(text, user_id, sale_id)
     if ticket is None:
         return Verdict.TICKET_INVALID.value, "", 0
     return "", ticket.number, ticket.expires_at_ms

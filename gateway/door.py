@@ -1,7 +1,7 @@
 """Shell: where buyers wait to be let into the queue, however it is done behind.
 
 Each has a deadline, and so many wait at most that a broker that stalls costs purchases and nothing else: of those who
-wait on the loop (seckill/serving.py) as many as the server has connections to spare, of threads three quarters. Behind
+wait on the loop (gateway/serving.py) as many as the server has connections to spare, of threads three quarters. Behind
 the door there is a desk on a thread of this process, or a clerk in a process of his own (gateway/hatch.py).
 """
 
@@ -14,8 +14,8 @@ from greenlet import getcurrent
 
 from gateway.desk import Accepted, Call, Desk
 from gateway.rounds import Rounds
+from gateway.serving import THREADS
 from gateway.submissions import ACK_S, State, producer, unavailable, unknown
-from seckill.serving import THREADS
 
 ROOM_ON_LOOP = 768
 ROOM_ON_THREADS = THREADS * 3 // 4

@@ -1,17 +1,17 @@
-"""What the gateway reads: everything that changes what a buyer is to be told."""
+"""The consumer that projects decisions and order events to what buyers see."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from gateway import shown
-from gateway.outcomes import Event, project
-from gateway.places import Place
-from inventory.events import read as read_inventory
-from orders.events import read as read_order
-from seckill.envelope import BadEnvelope
-from seckill.streams.records import Batch, Permanent
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS
+from gateway import outcome_cache
+from gateway.outcomes import Event, project_events
+from inventory.events import parse_event as parse_inventory_event
+from orders.events import parse_event as parse_order_event
+from seckill.messaging.envelope import BadEnvelope
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.records import Batch, PermanentFailure
+from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS
 
 
 class Outcomes:
@@ -19,15 +19,15 @@ class Outcomes:
     topics = (INVENTORY_DECISIONS, ORDER_EVENTS)
 
     def handle(self, batch: Batch) -> None:
-        read = read_order if batch.topic == ORDER_EVENTS.name else read_inventory
+        parse_event = parse_order_event if batch.topic == ORDER_EVENTS.name else parse_inventory_event
         events: list[Event] = []
-        places: dict[UUID, str] = {}
+        positions: dict[UUID, str] = {}
         for record in batch.records:
             try:
-                event = read(record.envelope)
+                event = parse_event(record.envelope)
             except BadEnvelope as bad:
-                raise Permanent(str(bad)) from bad
+                raise PermanentFailure(str(bad)) from bad
             events.append(event)
             if (origin := record.envelope.origin) is not None:
-                places[event.request_id] = str(Place(*origin))
-        shown.keep(project(events, places), tell=True)
+                positions[event.request_id] = str(RecordPosition(*origin))
+        outcome_cache.store_outcomes(project_events(events, positions), notify=True)

@@ -3,7 +3,7 @@
 A message is four bytes of length and plain values as `marshal` writes them: both ends are the same interpreter, and
 nobody else holds the socket. A call is (number, *Call), an answer (number, Accepted or None, problem or None).
 
-The gateway's side lives on its event loop. Who asks on a greenlet of that loop (seckill/serving.py) waits without a
+The gateway's side lives on its event loop. Who asks on a greenlet of that loop (gateway/serving.py) waits without a
 thread; anybody else asks from a thread of his own, and that one waits.
 """
 
@@ -29,14 +29,14 @@ from greenlet import getcurrent
 from gateway.desk import Accepted, Call
 from gateway.rounds import Entry
 from gateway.submissions import State
-from seckill.problems import Problem
+from seckill.web.problems import Problem
 
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 LATE, STATE = 0, 1
 """Numbers of a call that is none: somebody waited in vain; how does it stand?"""
-MOST_BYTES = 256 * 1024
+BYTES_MAX = 256 * 1024
 STATE_S = 1.0
 LOOK_S = 0.1
 AT_ONCE = 8
@@ -73,7 +73,7 @@ class Parts:
 def received(ours: socket.socket) -> Iterator[list[Message]]:
     """All that has come, each time something has; ends when the other side does."""
     parts = Parts()
-    while chunk := ours.recv(MOST_BYTES):
+    while chunk := ours.recv(BYTES_MAX):
         yield parts.take(chunk)
 
 
@@ -194,7 +194,7 @@ class Hatch:
 
     def _read(self) -> None:
         try:
-            chunk = self._socket.recv(MOST_BYTES)
+            chunk = self._socket.recv(BYTES_MAX)
         except BlockingIOError:
             return
         except OSError:

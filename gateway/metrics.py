@@ -1,89 +1,88 @@
-"""What a gateway process shows to Prometheus on its own /metrics: purchases, the queue as it sees it, its breaker.
+"""The gateway process's own /metrics: purchases by answer, its view of the queue, its circuit breaker.
 
-Counted by the process and forgotten with it; what stands in tables the sweeps show (`seckill sweep --metrics-port`).
+These counts live and die with the process. Values that come from tables are on the pages of the sweeps
+(`seckill sweep --metrics-port`).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
+from prometheus_client import Histogram
 
+from gateway.backlog_monitor import shared_monitor
 from gateway.door import door
 from gateway.submissions import State
-from gateway.watching import watch
-from mqcore.metrics import Family, Histogram, Observed, Sample
-from seckill.cached import Cached
-from seckill.metrics import page
+from seckill.monitoring.metrics import CONTENT_TYPE, ComputedMetric, Sample, registry_of, render
+from seckill.resilience.shared_value import SharedValue
 
-BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+ANSWER_SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 ACCEPTED = "accepted"
 
-PURCHASES = Histogram(
-    "seckill_purchase_seconds",
-    "purchases answered, by what was said: accepted (202, the broker has it), or the problem",
-    ("answer",),
-    BOUNDS_S,
-)
-_counting = threading.Lock()
 
-
-def count(answer: str, seconds: float) -> None:
-    with _counting:
-        PURCHASES.histogram(answer).observe(seconds)
-
-
-def _look_at_state() -> list[State]:
+def _ask_queue_state() -> list[State]:
     try:
         return [door.behind.state()]
     except TimeoutError:
         return []
 
 
-_shared_state = Cached(_look_at_state, fresh_s=0)
+_shared_state = SharedValue(_ask_queue_state, fresh_seconds=0)
 
 
-def _state() -> list[State]:
-    """Nothing while it cannot be asked. At most one thread waits for it, however many scrape."""
+def _queue_state() -> list[State]:
+    """Empty if the state cannot be read. At most one thread waits for it, even when several scrapes run at once."""
     return _shared_state.get() or []
 
 
-def _backlog() -> Iterable[Sample]:
-    return [((topic,), float(left)) for topic, left in watch().undecided().items()]
+def _submissions() -> Iterable[Sample]:
+    return [
+        ((end,), float(count)) for state in _queue_state()
+        for end, count in (("acknowledged", state.acknowledged), ("failed", state.failed))
+    ]  # fmt: skip
 
 
-def _wait() -> Iterable[Sample]:
-    waits = {topic: watch().wait_ms(topic) for topic in watch().undecided()}
+def _undecided() -> Iterable[Sample]:
+    return [((topic,), float(left)) for topic, left in shared_monitor().undecided().items()]
+
+
+def _wait_seconds() -> Iterable[Sample]:
+    waits = {topic: shared_monitor().wait_ms(topic) for topic in shared_monitor().undecided()}
     return [((topic,), wait / 1000) for topic, wait in waits.items() if wait is not None]
 
 
-FAMILIES: list[Family] = [
-    PURCHASES,
-    Observed(
-        "seckill_submissions_total", "requests handed to the broker, by what came of it", "counter", ("end",),
-        lambda: [((end,), float(getattr(state, end))) for state in _state() for end in ("acknowledged", "failed")],
+REGISTRY = registry_of(
+    ComputedMetric(
+        "seckill_submissions_total", "requests sent to the broker, by outcome", ("end",),
+        _submissions, is_counter=True,
     ),
-    Observed(
-        "seckill_turnstile_waiting", "buyers' threads that wait to be admitted or acknowledged", "gauge", (),
+    ComputedMetric(
+        "seckill_turnstile_waiting", "purchases waiting for admission or for the broker's acknowledgement", (),
         lambda: [((), float(door.waiting))],
     ),
-    Observed(
-        "seckill_queue_breaker_state", "of this process's breaker before the queue: 0 closed, 1 half-open, 2 open",
-        "gauge", (), lambda: [((), float(state.breaker)) for state in _state()],
+    ComputedMetric(
+        "seckill_queue_breaker_state", "this process's circuit breaker for the queue: 0 closed, 1 half-open, 2 open",
+        (), lambda: [((), float(state.breaker)) for state in _queue_state()],
     ),
-    Observed("seckill_queue_undecided", "requests that inventory has yet to decide, as seen here", "gauge", ("topic",),
-             _backlog),
-    Observed("seckill_queue_wait_seconds", "what whoever comes now would wait; absent while nobody knows", "gauge",
-             ("topic",), _wait),
-]  # fmt: skip
+    ComputedMetric("seckill_queue_undecided", "requests that inventory has not decided yet, as this process sees it",
+                   ("topic",), _undecided),
+    ComputedMetric("seckill_queue_wait_seconds", "estimated wait of a request made now; absent while unknown",
+                   ("topic",), _wait_seconds),
+)  # fmt: skip
+PURCHASES = Histogram(
+    "seckill_purchase_seconds", "purchase requests answered: `accepted` (202, the broker has it) or the problem's type",
+    ("answer",), buckets=ANSWER_SECONDS_BUCKETS, registry=REGISTRY,
+)  # fmt: skip
+
+
+def observe_purchase(answer: str, seconds: float) -> None:
+    """Called for every purchase, on the event loop or on a thread. No scrape ever holds it up: a scrape takes only the
+    short locks of single numbers, so it may wait for the loop to report the queue's state."""
+    PURCHASES.labels(answer).observe(seconds)
 
 
 @require_GET
 def metrics(request: HttpRequest) -> HttpResponse:
-    counted, *asked = FAMILIES
-    with _counting:  # no new answer comes up meanwhile
-        text = page([counted])
-    text += page(asked)  # not under the lock: the clerk is asked, and he answers by the loop, which counts
-    return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+    return HttpResponse(render(REGISTRY), content_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""From events to what a buyer sees. States have ranks; a lower one never follows a higher one."""
+"""The projection of events to what a buyer sees of a purchase (seckill/web/purchase_states.py ranks the states)."""
 
 from __future__ import annotations
 
@@ -8,57 +8,41 @@ from uuid import UUID
 
 from django.db import connection
 
-from inventory.events import Decision, PurchaseDecided, UnitsReleased
+from inventory.events import PurchaseDecided, UnitsReleased
 from orders.events import OrderChanged, OrderEvent
+from seckill.web.purchase_states import REFUSED, RETURNED, PurchaseState
 
-RANKS: dict[str, int] = {
-    "RESERVED": 10,
-    "AWAITING_PAYMENT": 20,
-    "PAID": 30,
-    "EXPIRED": 40,
-    "CANCELLED": 40,
-    "NOT_PLACED": 40,
-    "REFUNDED": 50,
-    **{decision.value: 60 for decision in Decision if decision is not Decision.RESERVED},
+STATE_AFTER: dict[OrderEvent, PurchaseState] = {
+    OrderEvent.PLACED: PurchaseState.AWAITING_PAYMENT,
+    OrderEvent.PAID: PurchaseState.PAID,
+    OrderEvent.EXPIRED: PurchaseState.EXPIRED,
+    OrderEvent.CANCELLED: PurchaseState.CANCELLED,
+    OrderEvent.REFUNDED: PurchaseState.REFUNDED,
+    OrderEvent.NOT_PLACED: PurchaseState.NOT_PLACED,
 }
-"""A refusal is final, so it ranks above all; it never meets the others."""
-
-REFUSED = frozenset(decision.value for decision in Decision if decision is not Decision.RESERVED)
-
-OF_ORDER: dict[OrderEvent, str] = {
-    OrderEvent.PLACED: "AWAITING_PAYMENT",
-    OrderEvent.PAID: "PAID",
-    OrderEvent.EXPIRED: "EXPIRED",
-    OrderEvent.CANCELLED: "CANCELLED",
-    OrderEvent.REFUNDED: "REFUNDED",
-    OrderEvent.NOT_PLACED: "NOT_PLACED",
-}
-
-RETURNING = ("EXPIRED", "CANCELLED", "NOT_PLACED")
-"""Nothing was bought, and the units go back: then the buyer may buy again."""
 
 Event = PurchaseDecided | UnitsReleased | OrderChanged
 
 
-class Seen(NamedTuple):
-    """What an event, or several of one request, mean to its buyer. `is_released`: the units are back in stock."""
+class OutcomeUpdate(NamedTuple):
+    """What one or several events of a request mean to its buyer. `is_released`: its units are back in stock."""
 
     request_id: UUID
     user_id: str
     sale_id: int
-    state: str
+    state: PurchaseState
     order_id: UUID | None = None
     pay_before_ms: int | None = None
     is_released: bool = False
 
 
-class Shown(NamedTuple):
-    """A row of the projection: all that a buyer is shown of a request."""
+class PurchaseOutcome(NamedTuple):
+    """One row of the projection: everything a buyer is shown of a decided request."""
 
     request_id: UUID
     user_id: str
     sale_id: int
-    state: str
+    state: PurchaseState
     order_id: UUID | None
     pay_before_ms: int | None
     may_buy_again: bool
@@ -66,19 +50,19 @@ class Shown(NamedTuple):
     @property
     def version(self) -> int:
         """Grows with every change of the row."""
-        return 2 * RANKS[self.state] + self.may_buy_again
+        return 2 * self.state.rank + self.may_buy_again
 
     @property
     def is_final(self) -> bool:
-        """Nothing will follow."""
-        return self.state in REFUSED or (self.state in RETURNING and self.may_buy_again)
+        """No later event can change it."""
+        return self.state in REFUSED or (self.state in RETURNED and self.may_buy_again)
 
 
 _COLUMNS = "request_id, user_id, sale_id, state, order_id, pay_before_ms, may_buy_again"
 
-# One statement, in the order of request ids: it locks each row before it looks at it, so batches of the two topics that
-# have the same requests wait for each other, and never in a circle.
-_RAISE = f"""
+# One statement that locks its rows in the order of their request ids. Batches of the two topics that contain the same
+# requests therefore wait for each other and cannot deadlock.
+_UPSERT = f"""
 INSERT INTO gateway_outcome AS mine
     (request_id, user_id, sale_id, state, rank, order_id, pay_before_ms, may_buy_again, sku, quantity, place,
      updated_at)
@@ -102,56 +86,72 @@ WHERE mine.rank < EXCLUDED.rank OR (EXCLUDED.may_buy_again AND NOT mine.may_buy_
 RETURNING {_COLUMNS}
 """
 
-_FIND = f"SELECT {_COLUMNS} FROM gateway_outcome WHERE request_id = %s"
+_SELECT = f"SELECT {_COLUMNS} FROM gateway_outcome WHERE request_id = %s"
 
 
-def seen(event: Event) -> Seen | None:
-    """What an event means to the buyer; None: nothing that changes his state."""
+def outcome_update(event: Event) -> OutcomeUpdate | None:
+    """What the event means to the buyer; None if it changes nothing for the buyer."""
     match event:
         case PurchaseDecided():
-            return Seen(event.request_id, event.user_id, event.sale_id, event.decision.value)
-        case OrderChanged() if event.event in OF_ORDER:
-            state = OF_ORDER[event.event]
-            return Seen(event.request_id, event.user_id, event.sale_id, state, event.order_id, event.pay_before_ms)
-        case UnitsReleased():  # proves that they were reserved, even if that decision could not be projected
-            return Seen(event.request_id, event.user_id, event.sale_id, "RESERVED", is_released=True)
+            state = PurchaseState(event.decision.value)
+            return OutcomeUpdate(event.request_id, event.user_id, event.sale_id, state)
+        case OrderChanged() if event.event in STATE_AFTER:
+            return OutcomeUpdate(
+                event.request_id, event.user_id, event.sale_id, STATE_AFTER[event.event], event.order_id,
+                event.pay_before_ms,
+            )  # fmt: skip
+        case UnitsReleased():  # implies a reservation, even if the decision itself could not be projected
+            return OutcomeUpdate(
+                event.request_id, event.user_id, event.sale_id, PurchaseState.RESERVED, is_released=True
+            )
         case _:
             return None
 
 
-def project(events: Sequence[Event], places: Mapping[UUID, str] | None = None) -> list[Shown]:
-    """Inside the transaction of the consume loop: the rows that have changed, as they are now. `places` of the requests
-    in their topic, as far as they are known."""
-    known = places or {}
+def project_events(events: Sequence[Event], positions: Mapping[UUID, str] | None = None) -> list[PurchaseOutcome]:
+    """Update the projection and return the rows that changed. Runs inside the consume loop's transaction.
+
+    `positions`: where each request stands in its topic, as far as the events say.
+    """
+    known = positions or {}
     bodies = {event.request_id: (event.sku, event.quantity, known.get(event.request_id)) for event in events}
-    highest = _highest(filter(None, map(seen, events)))
-    if not highest:
+    updates = _merge_per_request(filter(None, map(outcome_update, events)))
+    if not updates:
         return []
-    ranked = [(*each[:4], RANKS[each.state], *each[4:], *bodies[each.request_id]) for each in highest]
-    return _rows(_RAISE, [list(column) for column in zip(*ranked, strict=True)])
+    rows = [
+        (
+            each.request_id, each.user_id, each.sale_id, each.state.value, each.state.rank, each.order_id,
+            each.pay_before_ms, each.is_released, *bodies[each.request_id],
+        )
+        for each in updates
+    ]  # fmt: skip
+    return _fetch_outcomes(_UPSERT, [list(column) for column in zip(*rows, strict=True)])
 
 
-def find(request_id: UUID) -> Shown | None:
-    rows = _rows(_FIND, [request_id])
+def find_outcome(request_id: UUID) -> PurchaseOutcome | None:
+    rows = _fetch_outcomes(_SELECT, [request_id])
     return rows[0] if rows else None
 
 
-def _highest(all_seen: Iterable[Seen]) -> list[Seen]:
-    """One for each request."""
-    highest: dict[UUID, Seen] = {}
-    for each in all_seen:
-        other = highest.get(each.request_id)
+def _merge_per_request(updates: Iterable[OutcomeUpdate]) -> list[OutcomeUpdate]:
+    """One update for each request: its highest state, with what the lower ones add."""
+    merged: dict[UUID, OutcomeUpdate] = {}
+    for update in updates:
+        other = merged.get(update.request_id)
         if other is None:
-            highest[each.request_id] = each
+            merged[update.request_id] = update
             continue
-        upper, lower = (each, other) if RANKS[each.state] > RANKS[other.state] else (other, each)
-        highest[each.request_id] = upper._replace(
+        upper, lower = (update, other) if update.state.rank > other.state.rank else (other, update)
+        merged[update.request_id] = upper._replace(
             order_id=upper.order_id or lower.order_id, is_released=upper.is_released or lower.is_released
         )
-    return list(highest.values())
+    return list(merged.values())
 
 
-def _rows(statement: str, parameters: Sequence[Any]) -> list[Shown]:
+def _fetch_outcomes(statement: str, parameters: Sequence[Any]) -> list[PurchaseOutcome]:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
-        return [Shown(*row) for row in cursor.fetchall()]
+        return [
+            PurchaseOutcome(request_id, user_id, sale_id, PurchaseState(state), *rest)
+            for request_id, user_id, sale_id, state, *rest in cursor.fetchall()
+        ]

@@ -1,11 +1,9 @@
-"""The sales as this process knows them: a snapshot of inventory's views, at most a quarter of a second old. No SQL.
+"""The sales as this process knows them: a snapshot of inventory's views in Redis, at most a quarter of a second old.
 
-A Redis that has lost its memory has no sales, which is not the same as "there are none": inventory writes their list
-as a whole, and until it has, what was known serves on for a while and the rest is "not known yet" (503), never 404. A
-sale that has ended is in no list; asked for by its number, its view is found for a day.
-
-With it comes the one clock (Redis TIME), carried on by this machine's monotonic one: never ahead, whatever the time of
-day is here.
+A Redis that lost its memory contains no sales, which does not mean that no sale exists. Inventory writes the list of
+sales as a whole; until it has done so again, the gateway serves the previous snapshot for a while and answers "not
+known yet" (503) for the rest, never 404. A sale that has ended is no longer listed, but its view can be looked up by id
+for a day.
 """
 
 from __future__ import annotations
@@ -13,145 +11,146 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 from redis.exceptions import RedisError
 
-from gateway import admission
-from inventory.events import NO_SALE, SALES_KEY, SALES_LIFE_KEY, SaleView, view_key
-from seckill.envelope import BadEnvelope
-from seckill.problems import Problem
+from gateway import admission, redis_clock
+from gateway.admission_script import BEGIN_MEMORY_LUA
+from inventory.events import NO_SALE, SALES_KEY, SALES_RUN_KEY, SaleView, view_key
+from seckill.messaging.envelope import BadEnvelope
+from seckill.web.problems import Problem
 
 FRESH_S = 0.25
 STALE_S = 10.0
-PATIENCE_S = 3.0
-KEPT_S = 0.1
-"""So often a snapshot is taken by who keeps it fresh."""
-JUST_S = 0.005
+REFRESH_WAIT_S = 3.0
+REFRESH_INTERVAL_S = 0.1
+"""The refreshing thread takes a snapshot this often while the sales are being read."""
+RECENTLY_MISSING_S = 0.005
 WANTED_MAX, WANTED_S = 256, 60.0
-"""How many sales outside the list are kept in the snapshot, and for how long after they were looked up."""
+"""How many unlisted sales the snapshot keeps, and for how long after a look-up."""
 LISTED_MAX = 200
-LOOKS_PER_SECOND_MAX = 100
-"""Look-ups of single sales; so many of made-up ones do not keep Redis and this process busy."""
-
-
-class Availability(StrEnum):
-    AVAILABLE = "available"
-    ALL_HELD = "all_held"  # nothing is left, but some of it may come back
-    SOLD_OUT = "sold_out"  # the last unit has been sold: the mark
+LOOKUPS_PER_SECOND_MAX = 100
+"""Look-ups of unlisted sales. The limit keeps requests for invented ids from costing one Redis call each."""
 
 
 @dataclass(slots=True)
 class _Snapshot:
+    """Times are monotonic seconds."""
+
     views: dict[int, SaleView] = field(default_factory=dict)
     taken_at: float = float("-inf")
     tried_at: float = float("-inf")
-    ahead_ms: float = 0.0  # of the one clock before our monotonic one
     listed: tuple[int, ...] = ()
-    is_complete: bool = False  # the list was whole when the snapshot was taken
-    complete_at: float = float("-inf")
-    wanted: dict[int, float] = field(default_factory=dict)  # outside the list, and when each was asked for
-    missing: dict[int, float] = field(default_factory=dict)  # and when each was found to be
+    complete_at: float = float("-inf")  # when the list was last known to be whole
+    wanted: dict[int, float] = field(default_factory=dict)  # unlisted sales that were looked up, and when
+    missing: dict[int, float] = field(default_factory=dict)  # ids that were looked up in vain, and when
 
 
 @dataclass(slots=True)
-class _Looks:
+class _LookupLimit:
     second: int = 0
     count: int = 0
 
 
 _snapshot = _Snapshot()
-_looks = _Looks()
-_lock = threading.Lock()
-_wanting = threading.Lock()
+_lookup_limit = _LookupLimit()
+_refreshing = threading.Lock()
+_wanted_lock = threading.Lock()
 _is_wanted = threading.Event()
 
 
-def keep() -> None:
-    """On a thread, for ever: fresh while anybody wants it to be, so that nobody else has to look."""
+def keep_fresh() -> None:
+    """Body of a daemon thread: refresh the snapshot as long as `is_fresh` is called, so that no request has to."""
     while True:
         _is_wanted.wait()
         _is_wanted.clear()
         try:
-            views(older_than_s=KEPT_S)
+            current_views(older_than_s=REFRESH_INTERVAL_S)
         except Problem:
-            pass  # whoever wants to know is told
-        time.sleep(KEPT_S)
+            pass  # the next reader gets the same problem as its answer
+        time.sleep(REFRESH_INTERVAL_S)
 
 
-def are_kept() -> bool:
-    """Is what is known so new that asking for it waits for nobody? Then it shall stay so. After a quiet hour nobody
-    else begins to look: whoever asks does, and has it as it is now."""
+def is_fresh() -> bool:
+    """Can the snapshot be read without waiting? If so, also ask the refreshing thread to keep it fresh.
+
+    After a quiet hour the answer is False: the first reader then refreshes the snapshot and sees the present state.
+    """
     age_s = time.monotonic() - _snapshot.taken_at
     if age_s < FRESH_S and not _is_wanted.is_set():
         _is_wanted.set()
-    return age_s < FRESH_S - KEPT_S / 2
+    return age_s < FRESH_S - REFRESH_INTERVAL_S / 2
 
 
-def views(*, wait: bool = False, older_than_s: float = FRESH_S) -> dict[int, SaleView]:
-    """One thread refreshes, the others go on with what there is, unless they had better `wait` for him. Too old a
-    snapshot is no answer: then all wait, once, and if he has had none either it is an error, not a guess."""
+def current_views(*, wait: bool = False, older_than_s: float = FRESH_S) -> dict[int, SaleView]:
+    """All known sales by id. One thread refreshes while the others use the previous snapshot, unless they `wait`.
+
+    If the snapshot is too old to use, every caller waits for the refresh; if that fails, this raises instead of serving
+    stale data.
+    """
     age_s = time.monotonic() - _snapshot.taken_at
-    if age_s > older_than_s and _lock.acquire(timeout=PATIENCE_S if wait or age_s > STALE_S else 0):
+    if age_s > older_than_s and _refreshing.acquire(timeout=REFRESH_WAIT_S if wait or age_s > STALE_S else 0):
         try:
             if time.monotonic() - _snapshot.tried_at > older_than_s:
                 _refresh()
                 _snapshot.tried_at = time.monotonic()
         finally:
-            _lock.release()
+            _refreshing.release()
     if time.monotonic() - _snapshot.taken_at > STALE_S:
         raise _unavailable()
     return _snapshot.views
 
 
-def listed() -> list[SaleView]:
-    """The current sales, the newest `LISTED_MAX` at most, by number."""
-    found = views()
+def list_sales() -> list[SaleView]:
+    """The current sales in the order of their ids; at most the newest `LISTED_MAX`."""
+    views = current_views()
     if time.monotonic() - _snapshot.complete_at > STALE_S:
         raise _unavailable()
-    return [found[sale_id] for sale_id in _snapshot.listed[-LISTED_MAX:] if sale_id in found]
+    return [views[sale_id] for sale_id in _snapshot.listed[-LISTED_MAX:] if sale_id in views]
 
 
-def find(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
-    """A sale that is not in the snapshot is looked up: it may be new, or have ended. It is missing only if Redis has
-    the whole list at that moment; a sale that was missing so short a time ago is not looked up again."""
-    found = views().get(sale_id)
+def find_sale(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
+    """One sale. A sale outside the snapshot is looked up, because it may be new or have ended.
+
+    It counts as missing only if Redis holds the whole list at that moment. An id that was missing less than
+    `missing_for_s` ago is not looked up again.
+    """
+    found = current_views().get(sale_id)
     if found is not None:
         return found
     if time.monotonic() - _snapshot.missing.get(sale_id, float("-inf")) > missing_for_s:
-        if not _may_look_up():
+        if not _take_lookup():
             raise _unavailable()
         found = _look_up(sale_id)
     if found is None:
-        raise Problem(404, "no-such-sale", f"There is no sale {sale_id}.")
+        raise Problem(404, "no-such-sale", f"Sale {sale_id} does not exist.")
     return found
 
 
-# KEYS: view, set of sales, its life. The view, and whether the set is whole.
+# KEYS: view, set of sales, the set's Redis run. Returns the view, and whether the set is whole.
 _FIND = """
-local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
-local is_whole = redis.call('EXISTS', KEYS[2]) == 1 and (redis.call('GET', KEYS[3]) or life) == life
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local is_whole = redis.call('EXISTS', KEYS[2]) == 1 and (redis.call('GET', KEYS[3]) or run) == run
 return {redis.call('GET', KEYS[1]) or '', is_whole and 1 or 0}
 """
 
 
 def _look_up(sale_id: int) -> SaleView | None:
-    """None: there is no such sale. From now on the snapshot has it, for a while."""
+    """None if the sale does not exist. A sale that is found stays in the snapshot for a while."""
     try:
-        answer = admission.redis().eval(_FIND, 3, view_key(sale_id), SALES_KEY, SALES_LIFE_KEY)
+        answer = admission.redis_connection().eval(_FIND, 3, view_key(sale_id), SALES_KEY, SALES_RUN_KEY)
         text, is_whole = cast("tuple[str, int]", answer)
         found = _decode(text) if text else None
     except (RedisError, BadEnvelope) as fault:
         raise _unavailable() from fault
     if found is None and not is_whole:
         raise _unavailable()
-    with _wanting:
-        now = time.monotonic()
+    with _wanted_lock:
         into = _snapshot.wanted if found is not None else _snapshot.missing
         into.pop(sale_id, None)
-        into[sale_id] = now
+        into[sale_id] = time.monotonic()
         while len(into) > WANTED_MAX:
             del into[next(iter(into))]
         if found is not None:
@@ -159,85 +158,64 @@ def _look_up(sale_id: int) -> SaleView | None:
     return found
 
 
-def _wanted() -> set[int]:
+def _recently_wanted() -> set[int]:
     now = time.monotonic()
-    with _wanting:
+    with _wanted_lock:
         _snapshot.wanted = {sale_id: at for sale_id, at in _snapshot.wanted.items() if now - at < WANTED_S}
         return set(_snapshot.wanted)
 
 
 def _unavailable() -> Problem:
-    return Problem(503, "sales-unavailable", "Nothing is known of the sales just now.", retry_after_s=1)
+    return Problem(503, "sales-unavailable", "The sales are temporarily unavailable.", retry_after_s=1)
 
 
-def _may_look_up() -> bool:
-    """Made-up sales must not cost a question to Redis each: so many a second may be looked up."""
+def _take_lookup() -> bool:
+    """Count one look-up; False if this second's limit is used up."""
     second = int(time.monotonic())
-    if _looks.second != second:
-        _looks.second, _looks.count = second, 0
-    _looks.count += 1
-    return _looks.count <= LOOKS_PER_SECOND_MAX
-
-
-def now_ms() -> int:
-    """The one clock, as far as it is known here; after `views`."""
-    return int(_snapshot.ahead_ms + time.monotonic() * 1000)
-
-
-def availability(view: SaleView) -> Availability:
-    """By the stock version the view rests on: more units (an adjustment, a return) lift the mark with the next view."""
-    if view.available > 0:
-        return Availability.AVAILABLE
-    return Availability.ALL_HELD if view.reserved > 0 else Availability.SOLD_OUT
-
-
-def tag(view: SaleView) -> str:
-    """Changes whenever what is shown of the sale does."""
-    return f"{view.id}.{view.stock_version}.{view.state}"
-
-
-def shown(view: SaleView) -> dict[str, Any]:
-    return {name: getattr(view, name) for name in SaleView.__slots__} | {"availability": availability(view).value}
+    if _lookup_limit.second != second:
+        _lookup_limit.second, _lookup_limit.count = second, 0
+    _lookup_limit.count += 1
+    return _lookup_limit.count <= LOOKUPS_PER_SECOND_MAX
 
 
 def _refresh() -> None:
-    wanted = _wanted()
+    wanted = _recently_wanted()
     try:
-        client = admission.redis()
-        asked = client.pipeline(transaction=False)
-        asked.time()
-        asked.smembers(SALES_KEY)
-        asked.get(SALES_LIFE_KEY)
-        asked.eval(admission.BEGIN, 0)  # from now on it remembers
-        (seconds, micros), members, written_in, life = asked.execute()
-        answered_at = time.monotonic()
-        time_ms = seconds * 1000 + micros // 1000
+        client = admission.redis_connection()
+        pipeline = client.pipeline(transaction=False)
+        pipeline.time()
+        pipeline.smembers(SALES_KEY)
+        pipeline.get(SALES_RUN_KEY)
+        pipeline.eval(BEGIN_MEMORY_LUA, 0)  # Redis remembers requests from now on
+        redis_time, members, written_in, run = pipeline.execute()
+        received_at = time.monotonic()
         listed = sorted({int(sale_id) for sale_id in members} - {NO_SALE})
         ids = sorted({*listed, *wanted})
         texts = client.mget([view_key(sale_id) for sale_id in ids]) if ids else []
     except (RedisError, ValueError):
-        return  # the snapshot grows old, and `views` says so
-    is_complete = bool(members) and written_in in (None, life)
-    fresh, unreadable = _decoded(dict(zip(ids, cast("list[str | None]", texts), strict=True)))
+        return  # the snapshot ages, and `current_views` raises once it is too old
+    is_complete = bool(members) and written_in in (None, run)
+    fresh, unreadable = _decode_all(dict(zip(ids, cast("list[str | None]", texts), strict=True)))
     known = _snapshot.views
-    found = {
-        number: known[number] if number in known and known[number].stock_version > view.stock_version else view
-        for number, view in fresh.items()
-    }  # a Redis that was put back to an older state does not put us back
+    # A Redis that was restored from an older backup must not take us back.
+    views = {
+        sale_id: known[sale_id] if sale_id in known and known[sale_id].stock_version > view.stock_version else view
+        for sale_id, view in fresh.items()
+    }
     now = time.monotonic()
     if is_complete:
         _snapshot.complete_at = now
     if now - _snapshot.complete_at <= STALE_S:
         kept = unreadable if is_complete else set(known)
-        found = {number: view for number, view in known.items() if number in kept} | found
+        views = {sale_id: view for sale_id, view in known.items() if sale_id in kept} | views
         listed = listed if is_complete else sorted({*_snapshot.listed, *listed})
-    _snapshot.views, _snapshot.listed, _snapshot.is_complete = found, tuple(listed), is_complete
-    _snapshot.ahead_ms = time_ms - answered_at * 1000
+    _snapshot.views, _snapshot.listed = views, tuple(listed)
+    redis_clock.synchronize(redis_time, received_at)
     _snapshot.taken_at = time.monotonic()
 
 
-def _decoded(texts: dict[int, str | None]) -> tuple[dict[int, SaleView], set[int]]:
-    """What can be read, and the sales whose views a newer inventory has written."""
+def _decode_all(texts: dict[int, str | None]) -> tuple[dict[int, SaleView], set[int]]:
+    """The views, and the sales whose views are unreadable because a newer inventory wrote them."""
     views, unreadable = {}, set()
     for sale_id, text in texts.items():
         if text is None:
@@ -250,4 +228,4 @@ def _decoded(texts: dict[int, str | None]) -> tuple[dict[int, SaleView], set[int
 
 
 _decode = lru_cache(maxsize=4096)(SaleView.decode)
-"""Most views have not changed since the last look."""
+"""Cached because most views have not changed since the previous snapshot."""

@@ -24,8 +24,8 @@ from django.http.response import HttpResponseBase
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 from greenlet import greenlet
 
-from seckill.problems import answer as problem_answer
-from seckill.request_limits import BODY_SECONDS_MAX, body_timeout, unreadable_header
+from seckill.web.problems import problem_response as problem_answer
+from seckill.web.request_limits import BODY_SECONDS_MAX, body_timeout, unreadable_header
 
 log = logging.getLogger(__name__)
 

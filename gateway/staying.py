@@ -1,4 +1,4 @@
-"""Decision: which requests stay on the gateway's loop (seckill/serving.py): those that ask nobody but the clerk."""
+"""Decision: which requests stay on the gateway's loop (gateway/serving.py): those that ask nobody but the clerk."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ def stays(method: str, path: str) -> bool:
     said without a thread: it has to be true while all threads wait."""
     if method == "POST":
         return bool(PURCHASES.fullmatch(path))
-    return path == "/livez" or bool(SALES.fullmatch(path) and sales.are_kept())
+    return path == "/livez" or bool(SALES.fullmatch(path) and sales.is_fresh())

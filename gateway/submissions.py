@@ -21,23 +21,23 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
-from gateway import recalling
-from gateway.admission import Admitted, Ask, Verdict
-from gateway.breakers import Breakers, Partition
+from gateway import admission_fallback
+from gateway.admission import AdmissionRequest, AdmissionResult, Verdict
+from gateway.breakers import Partition, QueueBreakers
 from gateway.events import PurchaseRequested
-from gateway.places import Place
-from seckill.breaker import Permit
-from seckill.problems import Problem
-from seckill.streams import faults, traces
-from seckill.streams.slots import MOST_DELIVERY_S, NoLease, NotNow, SlotWriter
-from seckill.topics import PURCHASE_REQUESTS
+from seckill.messaging import fault_points
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.slots import DELIVERY_SECONDS_MAX, NoLease, SlotUnavailable, SlotWriter
+from seckill.messaging.topics import PURCHASE_REQUESTS
+from seckill.monitoring import traces
+from seckill.resilience.circuit_breaker import Permit
+from seckill.web.problems import Problem
 
 ACK_S = 3.0
 LATE_S = 0.9 * ACK_S  # under way for so long: not acknowledged when its caller gives up
 BREAK_S = 1.0
-MOST_TOLD = 1000
+REPORTED_MAX = 1000
 QUEUED = (Verdict.ADMITTED, Verdict.KNOWN)
-
 GiveBack = Callable[[], None]
 Call = TypeVar("Call")
 Answer = TypeVar("Answer")
@@ -48,7 +48,7 @@ Answer_contra = TypeVar("Answer_contra", contravariant=True)
 class Wanted(NamedTuple):
     """A request at the door, and what it is for."""
 
-    ask: Ask
+    ask: AdmissionRequest
     sale_id: int
     sku: str
     quantity: int
@@ -70,7 +70,7 @@ class Arrived(NamedTuple, Generic[Call, Answer]):
 
     waiting: Waiting[Call, Answer]
     wanted: Wanted
-    admitted: Admitted
+    admitted: AdmissionResult
 
 
 class State(NamedTuple):
@@ -88,14 +88,14 @@ class Turnstile(Generic[Call, Answer]):
     of them raises is the answer.
     """
 
-    def __init__(self, read: Callable[[Call], Wanted], answer: Callable[[Wanted, Admitted], Answer]) -> None:
-        self._breakers = Breakers(BREAK_S, ACK_S, LATE_S)
-        self.breaker = self._breakers.of_all
+    def __init__(self, read: Callable[[Call], Wanted], answer: Callable[[Wanted, AdmissionResult], Answer]) -> None:
+        self._breakers = QueueBreakers(BREAK_S, ACK_S, LATE_S)
+        self.breaker = self._breakers.of_broker
         self._read, self._answer = read, answer
         self._lock = threading.Lock()
         self._sent: dict[UUID, list[Arrived[Call, Answer]]] = {}
         self._under_way: dict[UUID, tuple[float, Partition | None]] = {}  # since when, to where
-        self._placed: dict[UUID, Place] = {}  # acknowledged, and Redis is yet to be told
+        self._placed: dict[UUID, RecordPosition] = {}  # acknowledged, and Redis is yet to be told
         self._acknowledged_count = self._failed_count = 0  # of what was sent
 
     def permit(self, user_id: str) -> Permit:
@@ -111,7 +111,7 @@ class Turnstile(Generic[Call, Answer]):
         now = time.monotonic()
         with self._lock:
             overdue = {to for since, to in self._under_way.values() if now - since >= LATE_S}
-        self._breakers.failed(overdue, now)
+        self._breakers.record_failed(overdue, now)
 
     def state(self) -> State:
         return State(self._acknowledged_count, self._failed_count, self.breaker.state(time.monotonic()).value)
@@ -128,9 +128,9 @@ class Turnstile(Generic[Call, Answer]):
         if not callers:
             return
         with self._lock:
-            placed = list(islice(self._placed.items(), MOST_TOLD))
+            placed = list(islice(self._placed.items(), REPORTED_MAX))
         try:
-            verdicts = recalling.admit([wanted.ask for wanted in read], placed)
+            verdicts = admission_fallback.admit_requests([wanted.ask for wanted in read], placed)
         except RedisError as fault:
             for wanted in read:
                 _not_sent(wanted)
@@ -139,13 +139,13 @@ class Turnstile(Generic[Call, Answer]):
             for request_id, _ in placed:
                 del self._placed[request_id]
         for arrived in map(Arrived, callers, read, verdicts):
-            if arrived.admitted.verdict in QUEUED and arrived.admitted.place is None:
+            if arrived.admitted.verdict in QUEUED and arrived.admitted.position is None:
                 self._send(arrived)
             else:
                 _not_sent(arrived.wanted)
                 self._settle(arrived, arrived.admitted)
 
-    def _settle(self, arrived: Arrived[Call, Answer], admitted: Admitted) -> None:
+    def _settle(self, arrived: Arrived[Call, Answer], admitted: AdmissionResult) -> None:
         try:
             arrived.waiting.settle(self._answer(arrived.wanted, admitted))
         except Exception as fault:
@@ -164,7 +164,7 @@ class Turnstile(Generic[Call, Answer]):
                     return
         if place is not None:
             _not_sent(wanted)
-            self._settle(arrived, admitted._replace(place=place))
+            self._settle(arrived, admitted._replace(position=place))
             return
         requested = PurchaseRequested(
             request_id, wanted.ask.user_id, wanted.sale_id, wanted.sku, wanted.quantity, admitted.admitted_at_ms,
@@ -176,7 +176,7 @@ class Turnstile(Generic[Call, Answer]):
         with self._lock:
             self._under_way[request_id] = time.monotonic(), partition_of(wanted.ask.user_id)
         try:
-            faults.point("gateway.before_produce")
+            fault_points.trigger("gateway.before_produce")
             sent = writer().send(
                 wanted.ask.user_id.encode(),
                 requested.envelope().encode(),
@@ -186,7 +186,7 @@ class Turnstile(Generic[Call, Answer]):
             _not_sent(wanted)
             is_new = admitted.verdict is Verdict.ADMITTED  # of a known one something may be under way
             self._refuse(request_id, unavailable(stalled) if is_new else unknown(stalled))
-        except NotNow as moving:
+        except SlotUnavailable as moving:
             _not_sent(wanted)
             self._refuse(request_id, _moving(moving))
         except KafkaError as fault:
@@ -199,22 +199,22 @@ class Turnstile(Generic[Call, Answer]):
             sent.add_errback(self._failed, request_id)
 
     def _acknowledged(self, request_id: UUID, metadata: Any) -> None:
-        faults.point("gateway.after_ack")
-        place = Place(metadata.topic, metadata.partition, metadata.offset)
-        self._breakers.acknowledged((place.topic, place.partition), time.monotonic())
+        fault_points.trigger("gateway.after_ack")
+        place = RecordPosition(metadata.topic, metadata.partition, metadata.offset)
+        self._breakers.record_acknowledged((place.topic, place.partition), time.monotonic())
         with self._lock:
             self._under_way.pop(request_id, None)
             waiting = self._sent.pop(request_id)
             self._placed[request_id] = place
             self._acknowledged_count += 1
         for arrived in waiting:
-            self._settle(arrived, arrived.admitted._replace(place=place))
+            self._settle(arrived, arrived.admitted._replace(position=place))
 
     def _failed(self, request_id: UUID, fault: Exception) -> None:
         with self._lock:
             self._failed_count += 1
             _, to = self._under_way.pop(request_id, (0.0, None))
-        self._breakers.failed([to], time.monotonic())
+        self._breakers.record_failed([to], time.monotonic())
         self._refuse(request_id, unknown(fault))
 
     def _refuse(self, request_id: UUID, why: Exception) -> None:
@@ -230,13 +230,13 @@ def _not_sent(wanted: Wanted) -> None:
         wanted.give_back()
 
 
-def unavailable(cause: NotNow | None = None) -> Problem:
+def unavailable(cause: SlotUnavailable | None = None) -> Problem:
     problem = Problem(503, "queue-unavailable", "The queue takes nothing just now.", retry_after_s=1)
     problem.__cause__ = cause
     return problem
 
 
-def _moving(cause: NotNow) -> Problem:
+def _moving(cause: SlotUnavailable) -> Problem:
     problem = Problem(503, "queue-moving", "Your place in the queue is being moved.", retry_after_s=1)
     problem.__cause__ = cause
     return problem
@@ -263,7 +263,7 @@ def _make_producer() -> KafkaProducer:
         metrics_enabled=False,  # nobody reads them, and they cost a fifth of its thread
         max_block_ms=1000,
         request_timeout_ms=5_000,
-        delivery_timeout_ms=int(MOST_DELIVERY_S * 1000),
+        delivery_timeout_ms=int(DELIVERY_SECONDS_MAX * 1000),
         metadata_max_age_ms=5_000,  # partitions that are added are known soon
     )  # fmt: skip
 
@@ -290,11 +290,11 @@ def queue_of(user_id: str) -> str:
     """The topic in which this user would wait; nobody is asked for that."""
     if not _make_writer.cache_info().currsize:
         return PURCHASE_REQUESTS.name
-    return _make_writer().goes_to(user_id.encode())
+    return _make_writer().topic_for(user_id.encode())
 
 
 def partition_of(user_id: str) -> Partition | None:
     """Where this user's requests go, as far as this process knows; nobody is asked for that."""
     if not _make_writer.cache_info().currsize:
         return None
-    return _make_writer().place_of(user_id.encode())
+    return _make_writer().partition_for(user_id.encode())

@@ -1,7 +1,7 @@
-"""Codec: tickets: the way into a sale, given out once it is open, to one user, for a short time and one purchase.
+"""Codec: tickets. A purchase needs one, and they are issued from the opening on, to one user, for two minutes.
 
-A link cannot be prepared or shared: it leads nowhere without a ticket, and a ticket is signed for its user and sale.
-The first idempotency key it comes with has it (gateway/admission.py remembers which).
+So a purchase link can be neither prepared nor shared. The first idempotency key that uses a ticket owns it
+(gateway/admission.py remembers which).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
-from seckill import tokens
+from seckill.web import tokens
 
 LIFE_MS = 2 * 60 * 1000
 
@@ -19,16 +19,17 @@ class Ticket(NamedTuple):
     expires_at_ms: int
 
 
-def issue(user_id: str, sale_id: int, now_ms: int) -> tuple[str, Ticket]:
-    """`now_ms` is of the one clock."""
+def issue_ticket(user_id: str, sale_id: int, now_ms: int) -> tuple[str, Ticket]:
+    """The signed text and what it says. `now_ms` is Redis TIME."""
     ticket = Ticket(secrets.token_hex(8), now_ms + LIFE_MS)
-    return tokens.sealed("ticket", f"{sale_id}.{ticket.expires_at_ms}.{ticket.number}.{user_id}"), ticket
+    return tokens.sign_text("ticket", f"{sale_id}.{ticket.expires_at_ms}.{ticket.number}.{user_id}"), ticket
 
 
-def read(text: str, user_id: str, sale_id: int) -> Ticket | None:
-    """None: nothing we have given to this user for this sale. Whether its time is over is for the one clock to say."""
-    told = tokens.opened("ticket", text)
-    if told is None:
+def verify_ticket(text: str, user_id: str, sale_id: int) -> Ticket | None:
+    """None if we did not issue it to this user for this sale. Whether it has expired is decided in Redis, by its
+    clock."""
+    content = tokens.verify_text("ticket", text)
+    if content is None:
         return None
-    sale, expires, number, user = told.split(".", 3)
+    sale, expires, number, user = content.split(".", 3)
     return Ticket(number, int(expires)) if (sale, user) == (str(sale_id), user_id) else None

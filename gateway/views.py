@@ -1,4 +1,4 @@
-"""HTTP of the gateway: parse, call one verb, answer."""
+"""The gateway's HTTP API. Each view parses, calls one function and answers."""
 
 from __future__ import annotations
 
@@ -9,107 +9,106 @@ from uuid import UUID
 
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from gateway import admission, answers, buying, desk, following, places, sales
+from gateway import accepted_response, admission, desk, purchase_status, redis_clock, sales, signed_positions
+from gateway import purchase as purchasing
 from gateway.desk import Call
 from gateway.door import door
-from seckill import tokens
-from seckill.cached import Cached
-from seckill.problems import Problem, answers_problems
-from seckill.signing_in import demo_only
-from seckill.tokens import user_of
+from gateway.sale_json import sale_etag, sale_json
+from seckill.resilience.shared_value import SharedValue
+from seckill.web import tokens
+from seckill.web.problems import Problem, problem_responses
+from seckill.web.sign_in import demo_only
+from seckill.web.tokens import user_of_request
 
 USER_NAME = re.compile(r"[A-Za-z0-9._@+-]{1,100}")
-MOST_BODY = 4096
-HEALTH_S = 1.0
-"""So long an answer about our health is given again: it is public, and asking for it waits for others."""
+BODY_BYTES_MAX = 4096
+READINESS_S = 1.0
+"""How long an answer of /readyz is reused. The address is public, and each check waits for other servers."""
 PRIVATE = {"Cache-Control": "no-store"}
 
 
-@csrf_exempt
-@answers_problems
+@problem_responses
 @demo_only
 @require_POST
 def sessions(request: HttpRequest) -> HttpResponse:
-    """Demo sign-in: any name is accepted, without a password."""
-    user = desk.body(_content(request)).get("user")
+    """Demo sign-in: any name is accepted; there is no password."""
+    user = desk.body(_read_body(request)).get("user")
     if not isinstance(user, str) or not USER_NAME.fullmatch(user):
-        raise Problem(400, "bad-user", "`user` is 1 to 100 of letters, digits and . _ @ + -")
-    return _answer({"user": user, "token": tokens.issue(user)}, status=201, headers=PRIVATE)
+        raise Problem(400, "bad-user", "`user` must be 1 to 100 letters, digits or . _ @ + -")
+    return _json_response({"user": user, "token": tokens.issue_token(user)}, status=201, headers=PRIVATE)
 
 
 @require_GET
-@answers_problems
+@problem_responses
 def all_sales(request: HttpRequest) -> HttpResponse:
-    views = sales.listed()
-    shown = [sales.shown(view) for view in views]
-    return _tagged(request, "-".join(map(sales.tag, views)) or "none", {"sales": shown})
-
-
-@require_GET
-@answers_problems
-def one_sale(request: HttpRequest, sale_id: int) -> HttpResponse:
-    view = sales.find(sale_id)
-    return _tagged(request, sales.tag(view), sales.shown(view))
-
-
-@csrf_exempt
-@require_POST
-@answers_problems
-def ticket(request: HttpRequest, sale_id: int) -> HttpResponse:
-    """The way in, for this user, from the opening on."""
-    user_id = user_of(request)
-    text, expires_at_ms = buying.ticket_for(sales.find(sale_id), user_id)
-    return _answer({"ticket": text, "expires_at_ms": expires_at_ms}, status=201, headers=PRIVATE)
-
-
-@csrf_exempt
-@require_POST
-@answers_problems
-def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
-    """202 once the broker has the request; the same key gets the same answer."""
-    headers = request.META
-    call = Call(
-        sale_id, "", headers.get("HTTP_AUTHORIZATION", ""), headers.get("HTTP_IDEMPOTENCY_KEY", ""),
-        headers.get("HTTP_PURCHASE_TICKET", ""), headers.get("REMOTE_ADDR", ""),
-        headers.get("HTTP_X_FORWARDED_FOR", ""), headers.get("HTTP_TRACEPARENT"), _content(request),
-    )  # fmt: skip
-    accepted = buying.buy(call)
-    return HttpResponse(
-        accepted.content, content_type="application/json", status=202, headers=_private(accepted.poll_after_ms)
+    views = sales.list_sales()
+    return _etag_response(
+        request, "-".join(map(sale_etag, views)) or "none", {"sales": [sale_json(view) for view in views]}
     )
 
 
 @require_GET
-@answers_problems
+@problem_responses
+def one_sale(request: HttpRequest, sale_id: int) -> HttpResponse:
+    view = sales.find_sale(sale_id)
+    return _etag_response(request, sale_etag(view), sale_json(view))
+
+
+@require_POST
+@problem_responses
+def ticket(request: HttpRequest, sale_id: int) -> HttpResponse:
+    user_id = user_of_request(request)
+    text, expires_at_ms = purchasing.issue_ticket(sales.find_sale(sale_id), user_id)
+    return _json_response({"ticket": text, "expires_at_ms": expires_at_ms}, status=201, headers=PRIVATE)
+
+
+@require_POST
+@problem_responses
+def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
+    """202 once the broker has the request. The same key gets the same answer."""
+    headers = request.META
+    call = Call(
+        sale_id, "", headers.get("HTTP_AUTHORIZATION", ""), headers.get("HTTP_IDEMPOTENCY_KEY", ""),
+        headers.get("HTTP_PURCHASE_TICKET", ""), headers.get("REMOTE_ADDR", ""),
+        headers.get("HTTP_X_FORWARDED_FOR", ""), headers.get("HTTP_TRACEPARENT"), _read_body(request),
+    )  # fmt: skip
+    accepted = purchasing.buy(call)
+    return HttpResponse(
+        accepted.content, content_type="application/json", status=202, headers=_poll_headers(accepted.poll_after_ms)
+    )
+
+
+@require_GET
+@problem_responses
 def purchase(request: HttpRequest, request_id: UUID) -> HttpResponse:
-    """What became of it. A request nobody has decided yet is in the queue; somebody else's is not found."""
-    user_id = user_of(request)
-    followed = following.follow(request_id, places.opened(request_id, request.GET.get("place", "")))
-    if followed is None or followed.user_id != user_id:
+    """The status of one's own request. Another user's request is answered like an unknown one."""
+    user_id = user_of_request(request)
+    signed = signed_positions.verify_position(request_id, request.GET.get("place", ""))
+    status = purchase_status.fetch_status(request_id, signed)
+    if status is None or status.user_id != user_id:
         raise Problem(404, "no-such-purchase", "You have no such request.")
-    estimate = followed.estimate
-    is_settled = followed.shown is not None and followed.shown.is_final
-    after_ms = answers.poll_after_ms(estimate, is_settled=is_settled)
-    return _answer(followed.body(estimate), headers=_private(after_ms))
+    estimate = status.estimate
+    is_settled = status.outcome is not None and status.outcome.is_final
+    after_ms = accepted_response.poll_after_ms(estimate, is_settled=is_settled)
+    return _json_response(status.body(estimate), headers=_poll_headers(after_ms))
 
 
 @require_GET
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Able to sell: database, Redis and broker answer."""
+    """Ready to sell: database, Redis and broker answer."""
     missing = _missing.get()
     if missing is None:
-        missing = ["not known yet"]
-    return _answer({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+        missing = ["not checked yet"]
+    return _json_response({"ready": not missing, "missing": missing}, status=503 if missing else 200)
 
 
-def _look_for_missing() -> list[str]:
+def _find_missing() -> list[str]:
     missing = []
     for name, check in (
-        ("database", _ask_database),
-        ("redis", admission.redis().ping),
+        ("database", _check_database),
+        ("redis", admission.redis_connection().ping),
         ("broker", door.behind.check),
     ):
         try:
@@ -119,40 +118,39 @@ def _look_for_missing() -> list[str]:
     return missing
 
 
-_missing = Cached(_look_for_missing, HEALTH_S)
+_missing = SharedValue(_find_missing, READINESS_S)
 
 
-def _answer(content: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
+def _check_database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _json_response(content: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
     return HttpResponse(_encode(content), content_type="application/json", status=status, headers=headers)
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-def _ask_database() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-
-
-def _tagged(request: HttpRequest, tag: str, content: dict[str, Any]) -> HttpResponse:
-    """Weak: the time in the body goes on, what it is about has not changed."""
-    entity_tag = f'W/"{tag}"'
-    headers = {"ETag": entity_tag, "Cache-Control": "no-cache", "X-Now-Ms": str(sales.now_ms())}
-    asked = {each.strip() for each in str(request.META.get("HTTP_IF_NONE_MATCH", "")).split(",")}
-    if entity_tag in asked:
+def _etag_response(request: HttpRequest, tag: str, content: dict[str, Any]) -> HttpResponse:
+    """The ETag is weak because the time in the body moves on while the sales stay the same."""
+    etag = f'W/"{tag}"'
+    headers = {"ETag": etag, "Cache-Control": "no-cache", "X-Now-Ms": str(redis_clock.now_ms())}
+    known = {each.strip() for each in str(request.META.get("HTTP_IF_NONE_MATCH", "")).split(",")}
+    if etag in known:
         return HttpResponse(status=304, headers=headers)
-    return _answer(content | {"now_ms": sales.now_ms()}, headers=headers)
+    return _json_response(content | {"now_ms": redis_clock.now_ms()}, headers=headers)
 
 
-def _content(request: HttpRequest) -> bytes:
-    """What is sent along, as it came."""
-    if "HTTP_TRANSFER_ENCODING" in request.META:  # WSGI shows such a body as an empty one, and empty has a meaning
-        raise Problem(411, "length-required", "Say how long the body is, in Content-Length.")
+def _read_body(request: HttpRequest) -> bytes:
+    if "HTTP_TRANSFER_ENCODING" in request.META:  # WSGI shows a chunked body as empty, and an empty body is valid
+        raise Problem(411, "length-required", "Send a Content-Length; chunked bodies are not supported.")
     length = str(request.META.get("CONTENT_LENGTH") or "0")
-    if length.isdigit() and int(length) > MOST_BODY:
-        raise Problem(413, "body-too-large", f"A body has at most {MOST_BODY} bytes.")
+    if length.isdigit() and int(length) > BODY_BYTES_MAX:
+        raise Problem(413, "body-too-large", f"A body is limited to {BODY_BYTES_MAX} bytes.")
     return request.body
 
 
-def _private(poll_after_ms: int) -> dict[str, str]:
+def _poll_headers(poll_after_ms: int) -> dict[str, str]:
     return PRIVATE | {"X-Poll-After-Ms": str(poll_after_ms)}

@@ -1,35 +1,36 @@
-"""What inventory says: one decision for each request, and the release of what was reserved."""
+"""Events that inventory publishes (one decision per request, and the release of reserved units), and the sale view."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from seckill import envelope as envelopes
-from seckill.envelope import BadEnvelope, Envelope, Origin
+from seckill.messaging.envelope import BadEnvelope, Envelope, new_envelope
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.versions import upgrade_body
 
-DECIDED = "PurchaseDecided"
-RELEASED = "UnitsReleased"
+PURCHASE_DECIDED = "PurchaseDecided"
+UNITS_RELEASED = "UnitsReleased"
 VERSION = 1
 
 
 class Decision(StrEnum):
-    """Exactly one for each request."""
+    """Each request gets exactly one."""
 
     RESERVED = "RESERVED"
     SOLD_OUT = "SOLD_OUT"
-    DUPLICATE = "DUPLICATE"  # the user has another active purchase in this sale
-    LIMIT_REACHED = "LIMIT_REACHED"  # the quantity is above the cap
-    CLOSED = "CLOSED"  # the operator has ended the sale
-    TOO_LATE = "TOO_LATE"  # past its deadline when its turn came
+    DUPLICATE = "DUPLICATE"  # the user already has an active purchase in this sale
+    LIMIT_REACHED = "LIMIT_REACHED"  # the quantity exceeds the cap
+    CLOSED = "CLOSED"  # an operator closed the sale
+    TOO_LATE = "TOO_LATE"  # the deadline passed before the request was decided
     INVALID = "INVALID"
 
 
 class PurchaseDecided(NamedTuple):
-    """`stock_version`: of the stock row the decision rests on; for SOLD_OUT, available < quantity held at it."""
+    """`stock_version`: version of the stock row that the decision is based on. SOLD_OUT: available < quantity at it."""
 
     request_id: UUID
     user_id: str
@@ -41,13 +42,13 @@ class PurchaseDecided(NamedTuple):
     stock_version: int
     decided_at_ms: int
 
-    def envelope(self, origin: Origin) -> Envelope:
+    def envelope(self, origin: RecordPosition) -> Envelope:
         body = self._asdict() | {"request_id": str(self.request_id), "decision": str(self.decision)}
-        return envelopes.new(DECIDED, VERSION, body, cause=self.request_id, origin=origin)
+        return new_envelope(PURCHASE_DECIDED, VERSION, body, cause=self.request_id, origin=origin)
 
 
 class UnitsReleased(NamedTuple):
-    """The units of a request are back in stock: its buyer may buy again. `cause` of the envelope: the order event."""
+    """The units of a request are available again, so its buyer may buy again. The envelope's cause: the order event."""
 
     request_id: UUID
     user_id: str
@@ -57,16 +58,16 @@ class UnitsReleased(NamedTuple):
     reason: str
     stock_version: int
 
-    def envelope(self, cause: UUID, origin: Origin | None) -> Envelope:
+    def envelope(self, cause: UUID, origin: RecordPosition | None) -> Envelope:
         body = self._asdict() | {"request_id": str(self.request_id)}
-        return envelopes.new(RELEASED, VERSION, body, cause=cause, origin=origin)
+        return new_envelope(UNITS_RELEASED, VERSION, body, cause=cause, origin=origin)
 
 
-def read(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
-    body = envelope.body
+def parse_event(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
+    body = upgrade_body(envelope.type, envelope.version, envelope.body, newest=VERSION)
     try:
-        match (envelope.type, envelope.version):
-            case ("PurchaseDecided", 1):
+        match envelope.type:
+            case "PurchaseDecided":
                 return PurchaseDecided(
                     UUID(body["request_id"]),
                     str(body["user_id"]),
@@ -78,7 +79,7 @@ def read(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
                     int(body["stock_version"]),
                     int(body["decided_at_ms"]),
                 )
-            case ("UnitsReleased", 1):
+            case "UnitsReleased":
                 return UnitsReleased(
                     UUID(body["request_id"]),
                     str(body["user_id"]),
@@ -89,18 +90,17 @@ def read(envelope: Envelope) -> PurchaseDecided | UnitsReleased:
                     int(body["stock_version"]),
                 )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise BadEnvelope(f"no {envelope.type}: {error!r}") from error
-    raise BadEnvelope(f"{envelope.type} {envelope.version} is nothing inventory says")
+        raise BadEnvelope(f"not a valid {envelope.type}: {error!r}") from error
+    raise BadEnvelope(f"not an event of inventory: {envelope.type}")
 
 
 SALES_KEY = "sales"
-"""The set of the sales that are current, in admission's Redis. `NO_SALE` is always in it: a set that is not there means
-"not known yet"."""
+"""Set of the current sales in admission's Redis. It always contains `NO_SALE`, so a missing set means "unknown"."""
 NO_SALE = 0
-SALES_LIFE_KEY = "sales:life"
-"""The life of Redis (its run_id) in which the set was last written as a whole."""
+SALES_RUN_KEY = "sales:life"
+"""The run id of the Redis process in which the whole set was last written."""
 VIEW_SCHEMA = 1
-"""Raised only when an older reader would misunderstand a view. A field it does not know it may ignore."""
+"""Raise it only if an older gateway would misunderstand a view. Adding a field with a default does not change it."""
 
 
 def view_key(sale_id: int) -> str:
@@ -109,7 +109,10 @@ def view_key(sale_id: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaleView:
-    """What a gateway knows of a sale: shown by inventory after every change, and once a second while it is current."""
+    """What gateways know of a sale. Inventory publishes it after every change, and every second while it is current.
+
+    Gateways and inventory are upgraded independently: a field added later needs a default (seckill/messaging/versions).
+    """
 
     id: int
     name: str
@@ -126,17 +129,17 @@ class SaleView:
     closes_at_ms: int
 
     def encode(self) -> str:
-        fields = {"schema": VIEW_SCHEMA} | asdict(self)
-        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+        content = {"schema": VIEW_SCHEMA} | asdict(self)
+        return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def decode(cls, text: str | bytes) -> SaleView:
-        """`BadEnvelope` if a field is missing, or if a newer inventory says that older readers would misunderstand."""
+        """Raises `BadEnvelope` if a field without a default is missing, or if the schema is newer than ours."""
         try:
-            found = json.loads(text)
-            schema = found.get("schema", 1)
-            if schema > VIEW_SCHEMA:
-                raise ValueError(f"schema {schema} is newer than {VIEW_SCHEMA}")
-            return cls(**{name: found[name] for name in cls.__slots__})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BadEnvelope(f"no view of a sale: {error!r}") from error
+            content = json.loads(text)
+            body = upgrade_body("SaleView", content.get("schema", 1), content, newest=VIEW_SCHEMA)
+            return cls(**{field.name: body[field.name] for field in fields(cls) if field.name in body})
+        except BadEnvelope:
+            raise
+        except (ValueError, TypeError, AttributeError) as error:
+            raise BadEnvelope(f"not a valid sale view: {error!r}") from error

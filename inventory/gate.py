@@ -1,8 +1,9 @@
-"""The gate in Redis: proposes who may get a unit, so that losers cost Postgres nothing. It never decides.
+"""The gate in Redis proposes who may get a unit, so that rejected requests do not load Postgres. It never decides.
 
-Keys of a sale share a hash tag. For each stock and epoch: `free` (a counter) and `granted` (request → units). Grants
-are remembered, refusals never; run twice for one request it takes once. Keys that are not there mean "closed": the
-gate then proposes nobody and refuses nobody, and the row is asked. What FLUSHALL takes, `rebuild` brings back.
+The keys of a sale share a hash tag. Each stock and epoch has `free` (a counter) and `granted` (request → units). The
+gate remembers grants but not refusals, so proposing the same request twice takes its units once. If the keys are
+missing, the gate is closed: it answers neither yes nor no, and the stock row decides alone. After FLUSHALL,
+inventory/gate_rebuild.py restores the keys from the row and its holds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from django.conf import settings
 from redis import Redis
 from redis.exceptions import RedisError
 
-from seckill import bounded_redis
+from seckill.resilience import redis_client
 
 
 class Proposal(IntEnum):
@@ -26,8 +27,8 @@ class Proposal(IntEnum):
     CLOSED = 2
 
 
-# KEYS: free, granted. ARGV: "request units request units …". An answer is a digit for each: one word goes each way, for
-# a thousand would be taken apart one by one, by us and by Redis.
+# KEYS: free, granted. ARGV: "request units request units …". Returns one digit per request. Arguments and results are
+# one string each, because redis-py and Redis would otherwise parse a thousand of them one by one.
 _PROPOSE = """
 local before = tonumber(redis.call('GET', KEYS[1]))
 local free = before
@@ -48,7 +49,7 @@ if free ~= before then redis.call('DECRBY', KEYS[1], before - free) end
 return table.concat(answers)
 """
 
-# KEYS: free, granted. ARGV: requests. Gives back what it holds for each, once.
+# KEYS: free, granted. ARGV: requests. Returns the units of each granted request to `free`, once.
 _RELEASE = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 local back = 0
@@ -63,10 +64,11 @@ end
 return back
 """
 
-# An epoch is counted into a hash of its own, which nobody asks; it becomes `granted` when the epoch opens. Its field ''
-# is the sign that nothing of it was lost on the way.
-# KEYS: the hash. ARGV: 1 to begin it, milliseconds it is kept, then request, units, … The answer is 0 if it was lost.
-_FILL = """
+# A new epoch is built in a separate hash, which becomes `granted` when the epoch opens. Its field '' proves that Redis
+# has not lost the hash in between.
+# KEYS: the hash. ARGV: 1 to create it, its time to live in milliseconds, then request, units, … Returns 0 if Redis has
+# lost it.
+_ADD_GRANTS = """
 if ARGV[1] == '1' then
   redis.call('UNLINK', KEYS[1])
   redis.call('HSET', KEYS[1], '', 0)
@@ -81,8 +83,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 """
 
-# KEYS: free, granted, the same of the epoch before, the hash. ARGV: milliseconds the old ones are left, free units.
-_OPEN = """
+# KEYS: free, granted, free and granted of the previous epoch, the hash.
+# ARGV: time to live of the previous epoch's keys in milliseconds, free units.
+_OPEN_EPOCH = """
 if redis.call('HEXISTS', KEYS[5], '') == 0 then return 0 end
 redis.call('HDEL', KEYS[5], '')
 redis.call('UNLINK', KEYS[1], KEYS[2])
@@ -95,20 +98,20 @@ redis.call('PEXPIRE', KEYS[3], ARGV[1])
 redis.call('PEXPIRE', KEYS[4], ARGV[1])
 return 1
 """
-COUNTING_MS = 60_000
-PATIENCE_S = 5.0
-OLD_EPOCH_MS = 60_000
-"""Batches under way may still ask the epoch before, and are told what it knew; nobody is under way so long."""
+BUILDING_KEPT_MS = 60_000
+PATIENT_CALL_SECONDS_MAX = 5.0
+OLD_EPOCH_KEPT_MS = 60_000
+"""Running batches may still use the previous epoch's keys. No batch runs this long."""
 
 
 @lru_cache(maxsize=1)
 def redis() -> Redis:
-    return bounded_redis.connect(settings.ENVIRONMENT.gate_redis_url)
+    return redis_client.connect(settings.ENVIRONMENT.gate_redis_url)
 
 
 @lru_cache(maxsize=1)
 def _patient_redis() -> Redis:
-    return bounded_redis.connect(settings.ENVIRONMENT.gate_redis_url, PATIENCE_S)
+    return redis_client.connect(settings.ENVIRONMENT.gate_redis_url, PATIENT_CALL_SECONDS_MAX)
 
 
 @lru_cache(maxsize=8)
@@ -122,94 +125,88 @@ def keys(sale_id: int, sku: str, epoch: int) -> list[str]:
 
 
 def propose(sale_id: int, sku: str, epoch: int, requests: Sequence[tuple[UUID, int]]) -> list[Proposal]:
-    asked = " ".join([f"{request} {units}" for request, units in requests])
-    answers = _script(_PROPOSE)(keys(sale_id, sku, epoch), [asked])
-    return [Proposal(int(answer)) for answer in answers]
+    """One proposal for each (request, units)."""
+    argument = " ".join([f"{request} {units}" for request, units in requests])
+    digits = _script(_PROPOSE)(keys(sale_id, sku, epoch), [argument])
+    return [Proposal(int(digit)) for digit in digits]
 
 
-def release(sale_id: int, sku: str, epoch: int, requests: Sequence[UUID]) -> None:
+def release_grants(sale_id: int, sku: str, epoch: int, requests: Sequence[UUID]) -> None:
     if requests:
         _script(_RELEASE)(keys(sale_id, sku, epoch), [str(request) for request in requests])
 
 
-class Lost(RedisError):
-    """What had been counted is gone from Redis; count again."""
+class EpochLost(RedisError):
+    """Redis has lost the epoch that was being built. Build it again."""
 
 
-class Counting:
-    """The next epoch of a gate while it is counted, a slice at a time. Two at once do not disturb each other."""
+class EpochBuilder:
+    """Builds the next epoch of a gate in several calls. Two builders of one gate do not disturb each other."""
 
     def __init__(self, sale_id: int, sku: str, *, is_patient: bool = False) -> None:
-        """`is_patient`: a slow Redis is waited for, except while the row is locked."""
+        """`is_patient`: wait longer for a slow Redis, except while the stock row is locked."""
         self._sale_id, self._sku = sale_id, sku
         self._is_patient = is_patient
         self._key = f"sale:{{{sale_id}}}:gate:{sku}:counting:{uuid4()}"
-        self._is_begun = False
+        self._is_created = False
 
-    def add(self, holds: Sequence[tuple[UUID, int]], *, is_locked: bool = False) -> None:
-        """Units by request; none: it holds nothing any more. `Lost` if Redis has forgotten what was added before."""
+    def add_grants(self, holds: Sequence[tuple[UUID, int]], *, is_locked: bool = False) -> None:
+        """Units by request; zero units remove the request. Raises `EpochLost` if Redis has lost the earlier grants."""
         client = _patient_redis() if self._is_patient and not is_locked else redis()
-        arguments = [str(int(not self._is_begun)), str(COUNTING_MS), *(str(part) for hold in holds for part in hold)]
-        if not _script(_FILL)([self._key], arguments, client=client):
-            raise Lost(f"the count of sale {self._sale_id} {self._sku} was lost on the way")
-        self._is_begun = True
+        is_first = str(int(not self._is_created))
+        arguments = [is_first, str(BUILDING_KEPT_MS), *(str(part) for hold in holds for part in hold)]
+        if not _script(_ADD_GRANTS)([self._key], arguments, client=client):
+            raise EpochLost(f"Redis lost the new epoch of sale {self._sale_id} {self._sku} while it was being built")
+        self._is_created = True
 
     def open(self, epoch: int, free: int) -> None:
-        """The epoch begins; the caller has the row locked."""
+        """Make the epoch current. The caller has locked the stock row."""
         names = [*keys(self._sale_id, self._sku, epoch), *keys(self._sale_id, self._sku, epoch - 1), self._key]
-        if not _script(_OPEN)(names, [str(OLD_EPOCH_MS), str(free)]):
-            raise Lost(f"the count of sale {self._sale_id} {self._sku} was lost before it was opened")
+        if not _script(_OPEN_EPOCH)(names, [str(OLD_EPOCH_KEPT_MS), str(free)]):
+            raise EpochLost(f"Redis lost the new epoch of sale {self._sale_id} {self._sku} before it was opened")
 
 
-def open_at(sale_id: int, sku: str, epoch: int, free: int, granted: Sequence[tuple[UUID, int]]) -> None:
-    """Begin an epoch with what the row and its holds say, all at once; the caller has the row locked."""
-    counting = Counting(sale_id, sku)
-    counting.add(granted)
-    counting.open(epoch, free)
-
-
-def retire(gates: Sequence[tuple[int, str, int]]) -> None:
-    """The keys of sales that have ended: (sale, sku, epoch) each."""
-    with redis().pipeline(transaction=False) as asked:
+def delete_gates(gates: Sequence[tuple[int, str, int]]) -> None:
+    """Delete the keys of each (sale, sku, epoch)."""
+    with redis().pipeline(transaction=False) as pipeline:
         for each in gates:
-            asked.unlink(*keys(*each))
-        asked.execute()
+            pipeline.unlink(*keys(*each))
+        pipeline.execute()
 
 
-def some_granted(gates: Sequence[tuple[int, str, int, int]], most: int) -> list[tuple[int, list[UUID]]]:
-    """Of each (sale, sku, epoch, cursor): the next cursor and about `most` of the requests it remembers as granted."""
-    with redis().pipeline(transaction=False) as asked:
+def scan_grants(gates: Sequence[tuple[int, str, int, int]], count: int) -> list[tuple[int, list[UUID]]]:
+    """For each (sale, sku, epoch, cursor): the next cursor and about `count` of the granted requests."""
+    with redis().pipeline(transaction=False) as pipeline:
         for *gate, cursor in gates:
-            asked.hscan(keys(*gate)[1], cursor, count=most)  # type: ignore[arg-type]
-        return [(cursor, [UUID(request) for request in found]) for cursor, found in asked.execute()]
+            pipeline.hscan(keys(*gate)[1], cursor, count=count)  # type: ignore[arg-type]
+        return [(cursor, [UUID(request) for request in found]) for cursor, found in pipeline.execute()]
 
 
-RUN_KEY = "gate:run"
-"""The life of Redis in which all gates were last in line with their rows."""
+SYNCED_RUN_KEY = "gate:run"
+"""Run id of the Redis process when all gates were last known to agree with their stock rows."""
 
 
-def life() -> str:
-    """Another one after each restart, whatever it has brought back from its disk."""
+def redis_run_id() -> str:
+    """Redis chooses a new one at each start, even if it loads old data from disk."""
     return str(redis().info("server")["run_id"])
 
 
-def is_of(run: str) -> bool:
-    """Is what stands here of this life?"""
-    return bool(redis().get(RUN_KEY) == run)
+def was_synced_in_run(run_id: str) -> bool:
+    return bool(redis().get(SYNCED_RUN_KEY) == run_id)
 
 
-def settle_in(run: str) -> None:
-    redis().set(RUN_KEY, run)
+def mark_synced_in_run(run_id: str) -> None:
+    redis().set(SYNCED_RUN_KEY, run_id)
 
 
 def is_open(sale_id: int, sku: str, epoch: int) -> bool:
-    """Does this epoch still stand? Not after FLUSHALL."""
+    """Whether the keys of this epoch exist; FLUSHALL removes them."""
     return are_open([(sale_id, sku, epoch)])[0]
 
 
 def are_open(gates: Sequence[tuple[int, str, int]]) -> list[bool]:
-    """Of many (sale, sku, epoch), in one round trip."""
-    with redis().pipeline(transaction=False) as asked:
+    """`is_open` for each (sale, sku, epoch), in one round trip."""
+    with redis().pipeline(transaction=False) as pipeline:
         for each in gates:
-            asked.exists(keys(*each)[0])
-        return list(map(bool, asked.execute()))
+            pipeline.exists(keys(*each)[0])
+        return list(map(bool, pipeline.execute()))

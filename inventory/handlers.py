@@ -1,40 +1,40 @@
-"""What inventory reads: purchase requests, to decide them; order events, to settle what was decided."""
+"""Consumers of inventory: purchase requests, which it decides, and order events, which it settles."""
 
 from __future__ import annotations
 
-from inventory.releasing import Settling, settle_all
-from inventory.reserving import bury, discard, reserve
-from orders.events import read as read_order
-from seckill.envelope import BadEnvelope
-from seckill.streams.records import Batch, Permanent
-from seckill.topics import ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS
+from inventory.reservation import decide_batch, decide_discarded, release_dead_letter_grants
+from inventory.settlement import SettlementEvent, settle_events
+from orders.events import parse_event as parse_order_event
+from seckill.messaging.envelope import BadEnvelope
+from seckill.messaging.records import Batch, PermanentFailure
+from seckill.messaging.topics import ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS
 
 
-class PurchaseRequests:
+class PurchaseRequestHandler:
     group = "inventory"
     topics = (PURCHASE_REQUESTS, PURCHASE_DIVERTED)
-    first = PURCHASE_DIVERTED
-    most_records = 1000
+    priority_topic = PURCHASE_DIVERTED
+    batch_records_max = 1000
 
     def handle(self, batch: Batch) -> None:
-        reserve(batch)
+        decide_batch(batch)
 
-    def discard(self, batch: Batch) -> None:
-        discard(batch)
+    def on_discard(self, batch: Batch) -> None:
+        decide_discarded(batch)
 
-    def bury(self, batch: Batch) -> None:
-        bury(batch)
+    def on_dead_letter(self, batch: Batch) -> None:
+        release_dead_letter_grants(batch)
 
 
-class OrderEvents:
+class SettlementHandler:
     group = "inventory.settlement"
     topics = (ORDER_EVENTS,)
 
     def handle(self, batch: Batch) -> None:
-        events: list[Settling] = []
+        events: list[SettlementEvent] = []
         for record in batch.records:
             try:
-                events.append((record.envelope, read_order(record.envelope)))
+                events.append((record.envelope, parse_order_event(record.envelope)))
             except BadEnvelope as bad:
-                raise Permanent(str(bad)) from bad
-        settle_all(events)
+                raise PermanentFailure(str(bad)) from bad
+        settle_events(events)

@@ -1,6 +1,6 @@
-"""ROOM 4a · notifications — one effect for each event and channel.
+"""ROOM 4a · notifications — sends each order event to its buyer, once per channel.
 
-In:    order events, once for each channel (three groups).
-Out:   deliveries; calls of the outside world's sinks.
+In:    order events, read by one consumer group per channel.
+Out:   deliveries; calls of the message sinks.
 From:  orders (room 3).    Next: the buyer's phone.
 """

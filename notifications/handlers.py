@@ -1,21 +1,23 @@
-"""Three groups read order events, one a channel: each writes its deliveries and nothing more."""
+"""The consumers of notifications: one group per channel. Each writes deliveries; Celery workers send them."""
 
 from __future__ import annotations
 
 from django.db import transaction
-from django.utils import timezone
 
 from notifications import tasks
-from notifications.messages import text_of
+from notifications.message_texts import message_text
 from notifications.models import Delivery
-from orders.events import read as read_order
-from seckill.envelope import BadEnvelope
-from seckill.streams import traces
-from seckill.streams.records import Batch, Permanent
-from seckill.topics import ORDER_EVENTS, Topic
+from notifications.states import ChannelName
+from orders.events import parse_event as parse_order_event
+from seckill.messaging.envelope import BadEnvelope
+from seckill.messaging.records import Batch, PermanentFailure
+from seckill.messaging.topics import ORDER_EVENTS, Topic
+from seckill.monitoring import traces
+
+TRACEPARENT_CHARACTERS_MAX = 55
 
 
-class OrderEvents:
+class DeliveryHandler:
     topics: tuple[Topic, ...] = (ORDER_EVENTS,)
 
     def __init__(self, channel: str) -> None:
@@ -24,31 +26,31 @@ class OrderEvents:
 
     def handle(self, batch: Batch) -> None:
         deliveries = []
-        now = timezone.now()
         for record in batch.records:
             try:
-                changed = read_order(record.envelope)
+                changed = parse_order_event(record.envelope)
             except BadEnvelope as bad:
-                raise Permanent(str(bad)) from bad
-            text = text_of(changed)
+                raise PermanentFailure(str(bad)) from bad
+            text = message_text(changed)
             if text is not None:
+                traceparent = record.headers.get(traces.HEADER, "")[:TRACEPARENT_CHARACTERS_MAX]
                 deliveries.append(
                     Delivery(
                         event_id=record.envelope.event_id, channel=self.channel, user_id=changed.user_id, text=text,
-                        traceparent=record.headers.get(traces.HEADER, "")[:55], due_at=now,
+                        traceparent=traceparent,
                     )
                 )  # fmt: skip
         Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
-        transaction.on_commit(lambda: tasks.enqueue(deliveries), robust=True)
+        transaction.on_commit(lambda: tasks.enqueue_deliveries(deliveries), robust=True)
 
 
-def Sms() -> OrderEvents:
-    return OrderEvents("sms")
+def sms_handler() -> DeliveryHandler:
+    return DeliveryHandler(ChannelName.SMS)
 
 
-def Email() -> OrderEvents:
-    return OrderEvents("email")
+def email_handler() -> DeliveryHandler:
+    return DeliveryHandler(ChannelName.EMAIL)
 
 
-def Push() -> OrderEvents:
-    return OrderEvents("push")
+def push_handler() -> DeliveryHandler:
+    return DeliveryHandler(ChannelName.PUSH)

@@ -1,60 +1,60 @@
-"""What notifications show to Prometheus."""
+"""Metrics of deliveries and of the channels that carry them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mqcore.metrics import Family, Sample
-from notifications import breaker, tasks
-from notifications.messages import CHANNELS
-from seckill.metrics import counted_by, gauge, is_large, samples
+from notifications import channel_breaker, tasks
+from notifications.message_texts import CHANNELS
+from seckill.monitoring.metrics import ComputedMetric, Sample, count_by, is_large, query, registry_of
 
-_DUE = "SELECT channel, 'due', count(*) FROM notifications_delivery WHERE state = 'due' GROUP BY channel"
-_ALL = "SELECT channel, state, count(*) FROM notifications_delivery GROUP BY channel, state"
+_DUE_BY_CHANNEL = "SELECT channel, 'due', count(*) FROM notifications_delivery WHERE state = 'due' GROUP BY channel"
+_ALL_BY_CHANNEL = "SELECT channel, state, count(*) FROM notifications_delivery GROUP BY channel, state"
 
 
 def _deliveries() -> Iterable[Sample]:
-    """What is due is counted; of a large table the rest is estimated, as if all channels had the same share of it."""
+    """Due deliveries are always counted. In a large table the other states are estimates that assume equal shares of
+    the channels."""
     if not is_large("notifications_delivery"):
-        return samples(_ALL, 2)()
-    states = [each for each in counted_by("notifications_delivery", "state") if each[0] != "due"]
-    rest = [((channel, state), number // len(CHANNELS)) for channel in CHANNELS for state, number in states]
-    return [*samples(_DUE, 2)(), *rest]
+        return query(_ALL_BY_CHANNEL, 2)()
+    finished = [each for each in count_by("notifications_delivery", "state") if each[0] != "due"]
+    shares = [((channel, state), number // len(CHANNELS)) for channel in CHANNELS for state, number in finished]
+    return [*query(_DUE_BY_CHANNEL, 2)(), *shares]
 
 
-FAMILIES: list[Family] = [
-    gauge(
+REGISTRY = registry_of(
+    ComputedMetric(
         "seckill_deliveries",
         "deliveries, by channel and state",
         ("channel", "state"),
         _deliveries,
     ),
-    gauge(
+    ComputedMetric(
         "seckill_deliveries_late_seconds",
-        "how long the oldest delivery has been due, by channel",
+        "how long the oldest due delivery has been waiting, by channel",
         ("channel",),
-        samples(
+        query(
             "SELECT channel, greatest(0, extract(epoch FROM max(now() - due_at))) FROM notifications_delivery "
             "WHERE state = 'due' GROUP BY channel",
             1,
         ),
     ),
-    gauge(
+    ComputedMetric(
         "seckill_channel_breaker_state",
-        "of the breaker of a channel: 0 closed, 1 half-open, 2 open",
+        "circuit breaker of a channel: 0 closed, 1 half-open, 2 open",
         ("channel",),
-        lambda: [((channel,), float(breaker.look(channel).state)) for channel in CHANNELS],
+        lambda: [((channel,), float(channel_breaker.read_status(channel).state)) for channel in CHANNELS],
     ),
-    gauge(
+    ComputedMetric(
         "seckill_channel_failures",
-        "failures in a row of a channel's sink",
+        "consecutive failures of a channel's gateway",
         ("channel",),
-        lambda: [((channel,), float(breaker.look(channel).failures)) for channel in CHANNELS],
+        lambda: [((channel,), float(channel_breaker.read_status(channel).failures)) for channel in CHANNELS],
     ),
-    gauge(
+    ComputedMetric(
         "seckill_channel_queued",
         "tasks in a channel's Celery queue",
         ("channel",),
-        lambda: [((channel,), float(tasks.queued(channel))) for channel in CHANNELS],
+        lambda: [((channel,), float(tasks.queue_length(channel))) for channel in CHANNELS],
     ),
-]
+)

@@ -1,32 +1,34 @@
-"""Shell: the client of the sinks. A message goes with its key, so telling it twice is telling it once."""
+"""Shell: client of the message sinks. Each message carries a key, so a sink that gets it twice delivers it once."""
 
 from __future__ import annotations
 
 from django.conf import settings
 
 from notifications.models import Delivery
-from seckill import calls
+from seckill.resilience import http_client
 
-PATIENCE_S = 3.0
+CALL_SECONDS_MAX = 3.0
 
 
 class SinkDown(ConnectionError):
-    """Perhaps it has the message, perhaps not: tell it again."""
+    """The sink may or may not have the message. Send it again."""
 
 
-class Refused(Exception):
-    """It has understood and will not have it: telling it again is of no use."""
+class MessageRejected(Exception):
+    """The sink understood the message and rejected it. Sending it again is useless."""
 
 
-def tell(delivery: Delivery, traceparent: str) -> None:
+def send_message(delivery: Delivery, traceparent: str) -> None:
     key = f"{delivery.event_id}:{delivery.channel}"
     headers = {"Idempotency-Key": key} | ({"traceparent": traceparent} if traceparent else {})
     body = {"key": key, "user": delivery.user_id, "text": delivery.text}
     try:
-        answered = calls.call("POST", f"{settings.ENVIRONMENT.sinks_url}/{delivery.channel}", body, PATIENCE_S, headers)
-    except calls.NoAnswer as fault:
+        response = http_client.call(
+            "POST", f"{settings.ENVIRONMENT.sinks_url}/{delivery.channel}", body, CALL_SECONDS_MAX, headers
+        )
+    except http_client.NoResponse as fault:
         raise SinkDown(str(fault)) from fault
-    if answered.is_refusal:
-        raise Refused(f"answered {answered.status}")
-    if answered.is_failure:
-        raise SinkDown(f"answered {answered.status}")
+    if response.is_refusal:
+        raise MessageRejected(f"status {response.status}")
+    if response.is_failure:
+        raise SinkDown(f"status {response.status}")

@@ -1,20 +1,22 @@
-"""What notifications look for every two seconds: deliveries that are due, to be enqueued (again)."""
+"""The sweep of notifications, every two seconds: enqueue the deliveries that are ready."""
 
 from __future__ import annotations
 
-from notifications.tasks import enqueue_due
-from seckill.streams.pruning import LOOK_S, Pruner
-from seckill.streams.sweeping import Sweep, Sweeps
+from notifications.tasks import enqueue_due_deliveries
+from seckill.messaging.pruning import PRUNE_INTERVAL_SECONDS, Pruner
+from seckill.messaging.sweep_loop import Sweep, Sweeps
 
-BEAT_S = 2.0
+INTERVAL_S = 2.0
 
 
-def look() -> bool:
-    """What was enqueued is still due until it is delivered: looking at once again would find the same."""
-    enqueue_due()
+def run_once() -> bool:
+    """Always False: enqueued deliveries stay due until they are sent, so running again at once would find the same."""
+    enqueue_due_deliveries()
     return False
 
 
-def sweep() -> Sweeps:
-    pruning = Sweep("notifications retention", LOOK_S, Pruner("notifications").look)
-    return Sweeps(Sweep("notifications", BEAT_S, look), pruning)
+def create_sweeps() -> Sweeps:
+    return Sweeps(
+        Sweep("notifications", INTERVAL_S, run_once),
+        Sweep("notifications retention", PRUNE_INTERVAL_SECONDS, Pruner("notifications").run_once),
+    )

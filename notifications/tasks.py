@@ -1,5 +1,6 @@
-"""Celery delivers, from a queue for each channel. The queues are disposable: what is lost from them, the sweep enqueues
-again; and they are short, for while no worker is there they would only grow.
+"""Celery sends the deliveries, from one queue per channel.
+
+The sweep enqueues a lost task again, so queues are disposable. They are short, because without a worker they only grow.
 """
 
 from __future__ import annotations
@@ -14,64 +15,67 @@ from django.conf import settings
 from redis import Redis
 from redis.exceptions import RedisError
 
-from notifications import breaker
-from notifications.delivery import at_their_turn, deliver
-from notifications.messages import CHANNELS
+from notifications import channel_breaker
+from notifications.delivery import deliver, filter_ready
+from notifications.message_texts import CHANNELS
 from notifications.models import Delivery
-from seckill.breaker import State
-from seckill.celery import app, hint
-from seckill.streams import traces
+from seckill.celery import app
+from seckill.monitoring import traces
+from seckill.resilience.circuit_breaker import BreakerState
+from seckill.resilience.task_hints import try_enqueue
 
 log = logging.getLogger(__name__)
 
-MOST_QUEUED = 1000
-"""Tasks in a channel's queue, from then on the rest waits in the table."""
+QUEUE_TASKS_MAX = 1000
+"""Per channel. Further deliveries wait in the table."""
 
 
 @app.task(name="notifications.deliver", ignore_result=True, bind=True)  # type: ignore[untyped-decorator]
 def deliver_one(self: Any, event_id: str, channel: str) -> None:
-    ended = deliver(UUID(event_id), channel, (self.request.headers or {}).get(traces.HEADER, ""))
-    if ended is not None and ended.after is not None:
-        enqueue([ended.after])
+    result = deliver(UUID(event_id), channel, (self.request.headers or {}).get(traces.HEADER, ""))
+    if result is not None and result.next is not None:
+        enqueue_deliveries([result.next])
 
 
-def enqueue(deliveries: Sequence[Delivery]) -> int:
-    """Makes it prompt: how many were enqueued. Whatever was not is still due, and the sweep finds it."""
+def enqueue_deliveries(deliveries: Sequence[Delivery]) -> int:
+    """Best effort. Returns how many were enqueued; the sweep finds the others."""
     done = 0
     for channel in {delivery.channel for delivery in deliveries}:
-        room = MOST_QUEUED - queued(channel)
+        room = QUEUE_TASKS_MAX - queue_length(channel)
         for delivery in [each for each in deliveries if each.channel == channel][: max(0, room)]:
             headers = {traces.HEADER: delivery.traceparent} if delivery.traceparent else {}
-            call = (str(delivery.event_id), channel)
-            if not hint(deliver_one, [call], queue=queue_of(channel), headers=headers):
+            arguments = (str(delivery.event_id), str(channel))
+            if not try_enqueue(deliver_one, [arguments], queue=queue_name(channel), headers=headers):
                 return done
             done += 1
     return done
 
 
-def enqueue_due() -> int:
-    """Everything whose turn it is, oldest first, where a queue is empty: in one that is not, the oldest stand already,
-    and each that stands there twice is work for nothing."""
+def enqueue_due_deliveries() -> int:
+    """Enqueue everything that is ready, oldest first, into queues that are empty.
+
+    A queue that is not empty already contains the oldest deliveries; enqueuing them twice would be useless work.
+    """
     done = 0
     for channel in CHANNELS:
-        if breaker.look(channel).state is State.OPEN or queued(channel):
+        if channel_breaker.read_status(channel).state is BreakerState.OPEN or queue_length(channel):
             continue
-        due = at_their_turn(Delivery.objects.filter(channel=channel)).order_by("id")
-        done += enqueue(list(due[:MOST_QUEUED]))
+        ready = filter_ready(Delivery.objects.filter(channel=channel)).order_by("id")
+        done += enqueue_deliveries(list(ready[:QUEUE_TASKS_MAX]))
     return done
 
 
-def queue_of(channel: str) -> str:
+def queue_name(channel: str) -> str:
     return f"notify.{channel}"
 
 
-def queued(channel: str) -> int:
-    """How long a channel's queue is; where nobody can tell, as long as it may be."""
+def queue_length(channel: str) -> int:
+    """Counts as full if Redis does not answer."""
     try:
-        return int(_redis(settings.ENVIRONMENT.celery_redis_url).llen(queue_of(channel)))
+        return int(_redis(settings.ENVIRONMENT.celery_redis_url).llen(queue_name(channel)))
     except RedisError as fault:
-        log.warning("queue unknown", extra={"channel": channel, "reason": str(fault)})
-        return MOST_QUEUED
+        log.warning("queue length unknown", extra={"channel": channel, "reason": str(fault)})
+        return QUEUE_TASKS_MAX
 
 
 @lru_cache(maxsize=2)

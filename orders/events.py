@@ -1,4 +1,4 @@
-"""What orders say: each transition of an order, once."""
+"""Events that orders publishes: each change of an order's state, once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from seckill import envelope as envelopes
-from seckill.envelope import BadEnvelope, Envelope, Origin, Upcaster
+from seckill.messaging.envelope import BadEnvelope, Envelope, new_envelope
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.versions import Upcaster, upgrade_body
 
 VERSION = 2
 
@@ -20,11 +21,11 @@ class OrderEvent(StrEnum):
     CANCELLED = "OrderCancelled"
     REFUNDED = "OrderRefunded"
     LATE_PAYMENT_REFUNDED = "LatePaymentRefunded"
-    NOT_PLACED = "OrderNotPlaced"  # a reservation that can never become an order: its hold is to be released
+    NOT_PLACED = "OrderNotPlaced"  # the reservation can never become an order, so inventory releases its hold
 
 
 class OrderChanged(NamedTuple):
-    """One event of an order. Amounts are in the smallest coin; times in milliseconds."""
+    """Amounts are in the smallest coin, times in milliseconds."""
 
     event: OrderEvent
     order_id: UUID
@@ -36,26 +37,26 @@ class OrderChanged(NamedTuple):
     amount: int
     at_ms: int
     pay_before_ms: int
-    returned_units: int = 0  # OrderRefunded only: so many come back into the sale; the operator says whether
+    returned_units: int = 0  # OrderRefunded only: the units that go back into the sale, as the operator chose
 
-    def envelope(self, cause: UUID | None, origin: Origin | None) -> Envelope:
+    def envelope(self, cause: UUID | None, origin: RecordPosition | None) -> Envelope:
         body = self._asdict() | {"order_id": str(self.order_id), "request_id": str(self.request_id)}
         del body["event"]
-        return envelopes.new(self.event.value, VERSION, body, cause=cause, origin=origin)
+        return new_envelope(self.event.value, VERSION, body, cause=cause, origin=origin)
 
 
-def _counted(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version 1 said only whether the units come back."""
+def _upcast_returned_units(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Version 1 only said whether all units go back."""
     new = dict(body)
     new["returned_units"] = int(body["quantity"]) if new.pop("return_units", False) else 0
     return new
 
 
-UPCASTERS: Mapping[int, Upcaster] = {1: _counted}
+UPCASTERS: Mapping[int, Upcaster] = {1: _upcast_returned_units}
 
 
-def read(envelope: Envelope) -> OrderChanged:
-    body = envelopes.current(envelope, VERSION, UPCASTERS)
+def parse_event(envelope: Envelope) -> OrderChanged:
+    body = upgrade_body(envelope.type, envelope.version, envelope.body, newest=VERSION, upcasters=UPCASTERS)
     try:
         return OrderChanged(
             OrderEvent(envelope.type),
@@ -71,4 +72,4 @@ def read(envelope: Envelope) -> OrderChanged:
             int(body["returned_units"]),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise BadEnvelope(f"{envelope.type}: no order event: {error!r}") from error
+        raise BadEnvelope(f"not a valid order event, {envelope.type}: {error!r}") from error

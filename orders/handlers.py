@@ -1,39 +1,39 @@
-"""What orders read: inventory's decisions."""
+"""The consumer of orders: inventory's decisions."""
 
 from __future__ import annotations
 
 from django.db import transaction
 
 from inventory.events import PurchaseDecided
-from inventory.events import read as read_inventory
+from inventory.events import parse_event as parse_inventory_event
 from orders import tasks
-from orders.placing import give_up, place
-from seckill.envelope import BadEnvelope, Envelope
-from seckill.streams.records import Batch, Permanent
-from seckill.topics import INVENTORY_DECISIONS
+from orders.placement import place_orders, record_unplaced_orders
+from seckill.messaging.envelope import BadEnvelope, Envelope
+from seckill.messaging.records import Batch, PermanentFailure
+from seckill.messaging.topics import INVENTORY_DECISIONS
 
 
-class Decisions:
+class DecisionHandler:
     group = "orders"
     topics = (INVENTORY_DECISIONS,)
-    most_records = 1000
+    batch_records_max = 1000
 
     def handle(self, batch: Batch) -> None:
-        made = place(_decisions(batch))
-        if made:
-            transaction.on_commit(lambda: tasks.expire_at(made[0].pay_before), robust=True)
+        placed = place_orders(_parse_decisions(batch))
+        if placed:
+            transaction.on_commit(lambda: tasks.schedule_expiry(placed[0].pay_before), robust=True)
 
-    def discard(self, batch: Batch) -> None:
-        give_up(_decisions(batch))
+    def on_discard(self, batch: Batch) -> None:
+        record_unplaced_orders(_parse_decisions(batch))
 
 
-def _decisions(batch: Batch) -> list[tuple[Envelope, PurchaseDecided]]:
+def _parse_decisions(batch: Batch) -> list[tuple[Envelope, PurchaseDecided]]:
     decisions = []
     for record in batch.records:
         try:
-            said = read_inventory(record.envelope)
+            event = parse_inventory_event(record.envelope)
         except BadEnvelope as bad:
-            raise Permanent(str(bad)) from bad
-        if isinstance(said, PurchaseDecided):
-            decisions.append((record.envelope, said))
+            raise PermanentFailure(str(bad)) from bad
+        if isinstance(event, PurchaseDecided):
+            decisions.append((record.envelope, event))
     return decisions

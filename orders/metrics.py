@@ -1,52 +1,51 @@
-"""What orders and money show to Prometheus."""
+"""Metrics of orders and payments."""
 
 from __future__ import annotations
 
 import time
 
-from mqcore.metrics import Family
 from orders.payments import provider
-from seckill.metrics import gauge, samples, samples_by
+from seckill.monitoring.metrics import ComputedMetric, query, query_counts, registry_of
 
-FAMILIES: list[Family] = [
-    gauge(
+REGISTRY = registry_of(
+    ComputedMetric(
         "seckill_orders",
         "orders, by state",
         ("state",),
-        samples_by("orders_order", "state", "PENDING_PAYMENT"),
+        query_counts("orders_order", "state", "PENDING_PAYMENT"),
     ),
-    gauge(
+    ComputedMetric(
         "seckill_orders_overdue_seconds",
-        "how long the oldest unpaid order is beyond its time",
+        "how far the oldest unpaid order is past its payment deadline",
         (),
-        samples(
+        query(
             "SELECT coalesce(extract(epoch FROM max(now() - pay_before)), 0) FROM orders_order "
             "WHERE state = 'PENDING_PAYMENT' AND pay_before <= now()",
             0,
         ),
     ),
-    gauge(
+    ComputedMetric(
         "seckill_payments",
-        "attempts to pay, by state; refunding: owed to a buyer",
+        "payment attempts, by state; `refunding` is money owed to a buyer",
         ("state",),
-        samples_by("orders_payment", "state", "open", "refunding"),
+        query_counts("orders_payment", "state", "open", "refunding"),
     ),
-    gauge(
+    ComputedMetric(
         "seckill_discrepancies",
-        "where the payment provider's log and ours do not agree; open: for an operator to look at",
+        "differences between the payment provider's log and our payments; open ones need an operator",
         ("kind", "state"),
-        samples("SELECT kind, state, count(*) FROM orders_discrepancy GROUP BY kind, state", 2),
+        query("SELECT kind, state, count(*) FROM orders_discrepancy GROUP BY kind, state", 2),
     ),
-    gauge(
+    ComputedMetric(
         "seckill_provider_log_read",
-        "how far the payment provider's log has been compared, in its own numbers",
+        "number of the last line of the payment provider's log that was compared with our payments",
         (),
-        samples("SELECT read_to FROM orders_provider_log", 0),
+        query("SELECT read_to FROM orders_provider_log", 0),
     ),
-    gauge(
+    ComputedMetric(
         "seckill_provider_breaker_state",
-        "of this process's breaker around the payment provider: 0 closed, 1 half-open, 2 open",
+        "this process's circuit breaker for the payment provider: 0 closed, 1 half-open, 2 open",
         (),
         lambda: [((), float(provider.breaker.state(time.monotonic())))],
     ),
-]
+)

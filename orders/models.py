@@ -1,4 +1,7 @@
-"""The tables of orders. A state changes only by a conditional UPDATE (orders/lifecycle.py), with a row of history."""
+"""Tables of orders. An order's state changes only by a conditional UPDATE, with a row of history (orders/lifecycle.py).
+
+Times that are compared with each other are set by the database, so all of them come from one clock.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +9,68 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from orders.payments.matching import Finding
+from orders.states import DiscrepancyState, OrderState, PaymentState
 
 
 class Order(models.Model):
-    """One purchase that was granted. The id follows from the request, so placing it twice is placing it once."""
+    """One granted purchase. The id is derived from the request, so placing the same request twice makes one order."""
 
     id = models.UUIDField(primary_key=True)
     request_id = models.UUIDField(unique=True)
-    user_id = models.CharField(max_length=200)
+    user_id = models.CharField(_("buyer"), max_length=200)
     sale_id = models.BigIntegerField()
     sku = models.CharField(max_length=100)
-    quantity = models.IntegerField()
-    amount = models.BigIntegerField()
-    state = models.CharField(max_length=20)
-    placed_at = models.DateTimeField()
-    pay_before = models.DateTimeField()
-    origin = models.JSONField(null=True)
-    cause = models.UUIDField()  # the decision it rests on
+    quantity = models.IntegerField(_("units"))
+    amount = models.BigIntegerField(_("amount"))  # in the smallest coin
+    state = models.CharField(_("state"), max_length=20, choices=OrderState.choices)
+    placed_at = models.DateTimeField(_("placed (UTC)"))
+    pay_before = models.DateTimeField(_("pay before (UTC)"))
+    origin = models.JSONField(null=True)  # position of the purchase request in its topic
+    cause = models.UUIDField()  # event id of the decision
 
     class Meta:
         db_table = "orders_order"
+        verbose_name, verbose_name_plural = _("order"), _("orders")
+        constraints = [models.CheckConstraint(condition=Q(state__in=OrderState.values), name="orders_order_state")]
         indexes = [
-            models.Index(fields=["pay_before"], condition=Q(state="PENDING_PAYMENT"), name="orders_order_due"),
+            models.Index(fields=["pay_before"], condition=Q(state=OrderState.PENDING_PAYMENT), name="orders_order_due"),
             models.Index(fields=["user_id", "placed_at", "id"], name="orders_order_page"),
             BrinIndex(fields=["placed_at"], autosummarize=True, name="orders_order_placed"),
         ]
 
+    def __str__(self) -> str:
+        return str(self.id)
+
 
 class Transition(models.Model):
-    """Every change of state, in order: the order's history."""
+    """One change of state: the order's history, in order."""
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="transitions")
-    before = models.CharField(max_length=20, blank=True)
-    after = models.CharField(max_length=20)
+    before = models.CharField(max_length=20, blank=True, choices=OrderState.choices)
+    after = models.CharField(max_length=20, choices=OrderState.choices)
     event_id = models.UUIDField(unique=True)
     at = models.DateTimeField()
 
     class Meta:
         db_table = "orders_transition"
-        constraints = [models.UniqueConstraint(fields=["order", "after"], name="orders_transition_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["order", "after"], name="orders_transition_once"),
+            models.CheckConstraint(
+                condition=Q(before__in=["", *OrderState.values], after__in=OrderState.values),
+                name="orders_transition_states",
+            ),
+        ]
         indexes = [BrinIndex(fields=["at"], autosummarize=True, name="orders_transition_at")]
+
+    def __str__(self) -> str:
+        return f"{self.before or '–'} → {self.after}"
 
 
 class ReadDecision(models.Model):
-    """The inbox: each decision is worked on once."""
+    """The inbox: each decision is handled once."""
 
     event_id = models.UUIDField(primary_key=True)
     request_id = models.UUIDField()
@@ -60,79 +81,105 @@ class ReadDecision(models.Model):
         db_table = "orders_read_decision"
         indexes = [BrinIndex(fields=["at"], autosummarize=True, name="orders_read_decision_at")]
 
+    def __str__(self) -> str:
+        return f"{self.decision} {self.event_id}"
+
 
 class Payment(models.Model):
-    """One attempt to pay. `captured` and `refunded` are what the provider has said, once each.
+    """One attempt to pay. `captured_at` and `refunded_at` are set once, when the provider reports it.
 
-    `late`: the money came when the order did not wait for it any more, and goes back. Of those that were not, an order
-    has one at most: that is the payment which it was paid with.
+    `late`: the money arrived after the order had ended, so it is refunded. An order has at most one payment that is
+    captured and not late: the payment that paid for it.
     """
 
     id = models.UUIDField(primary_key=True)  # also the provider's idempotency key
-    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="payments")
-    amount = models.BigIntegerField()
-    state = models.CharField(max_length=12, default="open")  # open, captured, voided, refunding, refunded
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="payments", verbose_name=_("order"))
+    amount = models.BigIntegerField(_("amount"))
+    state = models.CharField(_("state"), max_length=12, choices=PaymentState.choices, default=PaymentState.OPEN)
     provider_reference = models.CharField(max_length=100, blank=True)
-    opened_at = models.DateTimeField(auto_now_add=True)
-    captured_at = models.DateTimeField(null=True)
-    refunded_at = models.DateTimeField(null=True)
-    late = models.BooleanField(default=False, db_default=False)
-    matched = models.BooleanField(default=False, db_default=False)  # its capture stands in the provider's log
+    opened_at = models.DateTimeField(_("opened (UTC)"), db_default=Now())
+    captured_at = models.DateTimeField(_("captured (UTC)"), null=True)
+    refunded_at = models.DateTimeField(_("refunded (UTC)"), null=True)
+    late = models.BooleanField(_("late"), default=False, db_default=False)
+    matched = models.BooleanField(default=False, db_default=False)  # the provider's log contains the capture
 
     class Meta:
         db_table = "orders_payment"
+        verbose_name, verbose_name_plural = _("payment"), _("payments")
         constraints = [
+            models.CheckConstraint(condition=Q(state__in=PaymentState.values), name="orders_payment_state"),
             models.UniqueConstraint(
                 fields=["order"],
-                condition=Q(state__in=["captured", "refunding", "refunded"], late=False),
+                condition=Q(
+                    state__in=[PaymentState.CAPTURED, PaymentState.REFUNDING, PaymentState.REFUNDED], late=False
+                ),
                 name="orders_payment_one_that_counts",
-            )
+            ),
         ]
         indexes = [
-            models.Index(fields=["opened_at"], condition=Q(state__in=["open", "refunding"]), name="orders_payment_due"),
+            models.Index(
+                fields=["opened_at"],
+                condition=Q(state__in=[PaymentState.OPEN, PaymentState.REFUNDING]),
+                name="orders_payment_due",
+            ),
             models.Index(
                 fields=["captured_at"], condition=Q(captured_at__isnull=False, matched=False), name="orders_payment_new"
             ),
         ]
 
+    def __str__(self) -> str:
+        return str(self.id)
+
 
 class Callback(models.Model):
-    """Every callback of the provider that was genuine, once by its id; how often it came is counted."""
+    """A genuine callback of the provider, one row per callback id. `received` counts its repeats."""
 
     callback_id = models.CharField(max_length=100, primary_key=True)
     payment_id = models.UUIDField()
     kind = models.CharField(max_length=20)
     received = models.IntegerField(default=1)
-    first_at = models.DateTimeField(auto_now_add=True)
+    first_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "orders_callback"
         indexes = [BrinIndex(fields=["first_at"], autosummarize=True, name="orders_callback_at")]
 
+    def __str__(self) -> str:
+        return self.callback_id
+
 
 class ProviderLog(models.Model):
-    """How far the provider's log has been compared with ours. One row."""
+    """How far reconciliation has read the provider's log. One row."""
 
     name = models.CharField(max_length=40, primary_key=True)
     read_to = models.BigIntegerField(default=0)
-    read_at = models.DateTimeField(auto_now=True)
+    read_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "orders_provider_log"
 
+    def __str__(self) -> str:
+        return f"{self.name} at {self.read_to}"
+
 
 class Discrepancy(models.Model):
-    """Where the provider's log and ours do not agree. `owed`: an orphan whose money is being given back; `open`: for an
-    operator to look at; `settled`: it has been explained since."""
+    """A payment on which the provider's log and our tables disagree."""
 
     payment_id = models.UUIDField()
-    kind = models.CharField(max_length=80)  # a Finding, in its words
-    order_id = models.CharField(max_length=100, blank=True)  # as the provider names it
-    amount = models.BigIntegerField()
-    state = models.CharField(max_length=10)  # open, owed, settled
-    found_at = models.DateTimeField(auto_now_add=True)
-    settled_at = models.DateTimeField(null=True)
+    kind = models.CharField(_("kind"), max_length=80, choices=Finding.choices)
+    order_id = models.CharField(max_length=100, blank=True)  # as the provider reports it
+    amount = models.BigIntegerField(_("amount"))
+    state = models.CharField(_("state"), max_length=10, choices=DiscrepancyState.choices)
+    found_at = models.DateTimeField(_("found (UTC)"), db_default=Now())
+    settled_at = models.DateTimeField(_("settled (UTC)"), null=True)
 
     class Meta:
         db_table = "orders_discrepancy"
-        constraints = [models.UniqueConstraint(fields=["payment_id", "kind"], name="orders_discrepancy_once")]
+        verbose_name, verbose_name_plural = _("discrepancy"), _("discrepancies")
+        constraints = [
+            models.UniqueConstraint(fields=["payment_id", "kind"], name="orders_discrepancy_once"),
+            models.CheckConstraint(condition=Q(state__in=DiscrepancyState.values), name="orders_discrepancy_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.payment_id}"

@@ -1,4 +1,4 @@
-"""Pages of orders: what a buyer owes and what he got; to pay, to cancel, and the history of each. One's own only."""
+"""Pages where buyers see, pay and cancel their own orders."""
 
 from __future__ import annotations
 
@@ -10,82 +10,91 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path, reverse
-from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
-from orders import asking
-from orders.lifecycle import State
+from orders import buyer_actions
 from orders.models import Order, Payment
-from seckill.pages import for_buyers, page
+from orders.states import OrderState
+from seckill.messaging import database_clock
+from seckill.web.pages import buyer_required, html_page
 
 
-class Moment(NamedTuple):
+class HistoryEntry(NamedTuple):
     at: datetime
-    what: str  # a state of the order, or what happened to money
+    label: str | Promise
 
 
 @require_GET
-@page
-@for_buyers
+@html_page
+@buyer_required
 def orders(request: HttpRequest, user_id: str) -> HttpResponse:
-    listed = asking.page_of(user_id, request.GET.get("after", ""))
-    told = {"orders": [_shown(order) for order in listed.orders], "next": listed.next, "now_ms": _now_ms()}
-    return render(request, "orders/orders.html", told)
+    listed = buyer_actions.list_orders(user_id, request.GET.get("after", ""))
+    context = {
+        "orders": [_order_fields(order) for order in listed.orders],
+        "next": listed.next,
+        "now_ms": database_clock.now_ms(),
+    }
+    return render(request, "orders/orders.html", context)
 
 
 @require_GET
-@page
-@for_buyers
+@html_page
+@buyer_required
 def order(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
-    found = asking.one_of(user_id, order_id)
-    told = {"order": _shown(found), "history": history(found), "now_ms": _now_ms()}
-    return render(request, "orders/order.html", told)
+    found = buyer_actions.get_order(user_id, order_id)
+    context = {"order": _order_fields(found), "history": order_history(found), "now_ms": database_clock.now_ms()}
+    return render(request, "orders/order.html", context)
 
 
 @require_POST
-@page
-@for_buyers
+@html_page
+@buyer_required
 def pay(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
-    found = asking.one_of(user_id, order_id)
-    asking.pay(found)
+    found = buyer_actions.get_order(user_id, order_id)
+    buyer_actions.start_payment(found)
     return _to_purchase(found, "?paying=1")
 
 
 @require_POST
-@page
-@for_buyers
+@html_page
+@buyer_required
 def cancel(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
-    found = asking.one_of(user_id, order_id)
-    asking.cancel(found)
+    found = buyer_actions.get_order(user_id, order_id)
+    buyer_actions.cancel_order(found)
     return _to_purchase(found)
 
 
-def history(order: Order) -> Sequence[Moment]:
-    """Every change of state, and every movement of money, in order."""
-    moments = [
-        Moment(change.at, "placed" if change.after == State.PENDING_PAYMENT else change.after)
+def order_history(order: Order) -> Sequence[HistoryEntry]:
+    """Changes of the order's state and of its payments, in order of time."""
+    entries = [
+        HistoryEntry(
+            change.at, _("ordered") if change.after == OrderState.PENDING_PAYMENT else change.get_after_display()
+        )
         for change in order.transitions.all()
     ]
     for payment in order.payments.all():
-        moments += _of_payment(payment)
-    return sorted(moments)
+        entries += _payment_entries(payment)
+    return sorted(entries, key=lambda entry: entry.at)
 
 
-def _of_payment(payment: Payment) -> list[Moment]:
+def _payment_entries(payment: Payment) -> list[HistoryEntry]:
+    received = _("payment received too late, it will be refunded") if payment.late else _("payment received")
     known = [
-        (payment.opened_at, "payment_begun"),
-        (payment.captured_at, "late_money" if payment.late else "captured"),
-        (payment.refunded_at, "given_back"),
+        (payment.opened_at, _("payment started")),
+        (payment.captured_at, received),
+        (payment.refunded_at, _("payment refunded")),
     ]
-    return [Moment(at, what) for at, what in known if at is not None]
+    return [HistoryEntry(at, label) for at, label in known if at is not None]
 
 
 def _to_purchase(order: Order, query: str = "") -> HttpResponse:
-    """What becomes of it is shown there, live."""
+    """The purchase's page shows the result live."""
     return HttpResponseRedirect(reverse("purchase", args=[order.request_id]) + query, status=303)
 
 
-def _shown(order: Order) -> dict[str, object]:
+def _order_fields(order: Order) -> dict[str, object]:
     return {
         "id": order.id,
         "request_id": order.request_id,
@@ -93,13 +102,10 @@ def _shown(order: Order) -> dict[str, object]:
         "quantity": order.quantity,
         "amount": order.amount,
         "state": order.state,
+        "label": order.get_state_display(),
         "placed_at": order.placed_at,
         "pay_before_ms": int(order.pay_before.timestamp() * 1000),
     }
-
-
-def _now_ms() -> int:
-    return int(timezone.now().timestamp() * 1000)
 
 
 urlpatterns = [

@@ -1,18 +1,20 @@
-"""Celery makes expiry prompt: a task at the end of each lot's time. Without it the sweep comes half a second later."""
+"""Celery makes expiry prompt: one task at the time when the orders of a batch expire. The sweep would do it half a
+second later."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from orders.expiring import expire_due
-from seckill.celery import app, hint_soon
+from orders.expiry import expire_due_orders
+from seckill.celery import app
+from seckill.resilience.task_hints import enqueue_in_background
 
 
 @app.task(name="orders.expire_due", ignore_result=True)  # type: ignore[untyped-decorator]
-def expire() -> None:
-    expire_due()
+def expire_due() -> None:
+    expire_due_orders()
 
 
-def expire_at(when: datetime) -> None:
-    """One task for all the orders of a batch, whose time ends together: so a queue holds batches, not orders."""
-    hint_soon(expire, [()], eta=when)
+def schedule_expiry(when: datetime) -> None:
+    """One task for all orders of a batch, because they expire together. So the queue holds batches, not orders."""
+    enqueue_in_background(expire_due, [()], eta=when)

@@ -1,4 +1,4 @@
-"""Addresses of orders, under /api/v1."""
+"""URLs of the orders API, under /api/v1."""
 
 from django.urls import path
 

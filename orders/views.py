@@ -1,4 +1,4 @@
-"""HTTP of orders: parse, call one verb, answer. One's own orders only: somebody else's is not found."""
+"""HTTP API of orders. A buyer reaches only their own orders; another buyer's order is reported as missing."""
 
 from __future__ import annotations
 
@@ -9,69 +9,65 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from orders import asking, paying
+from orders import buyer_actions, payment_attempts
 from orders.models import Order
 from orders.payments import signature
-from seckill.problems import Problem, answers_problems
-from seckill.tokens import user_of
+from seckill.web.problems import Problem, problem_responses
+from seckill.web.tokens import user_of_request
 
 
 @require_GET
-@answers_problems
+@problem_responses
 def orders(request: HttpRequest) -> HttpResponse:
-    listed = asking.page_of(user_of(request), request.GET.get("after", ""))
-    more = {"next": listed.next} if listed.next else {}
-    return JsonResponse({"orders": [_shown(order) for order in listed.orders]} | more)
+    page = buyer_actions.list_orders(user_of_request(request), request.GET.get("after", ""))
+    more = {"next": page.next} if page.next else {}
+    return JsonResponse({"orders": [_order_fields(order) for order in page.orders]} | more)
 
 
 @require_GET
-@answers_problems
+@problem_responses
 def order(request: HttpRequest, order_id: UUID) -> HttpResponse:
-    return JsonResponse(_shown(asking.one_of(user_of(request), order_id)))
+    return JsonResponse(_order_fields(buyer_actions.get_order(user_of_request(request), order_id)))
 
 
-@csrf_exempt
 @require_POST
-@answers_problems
+@problem_responses
 def pay(request: HttpRequest, order_id: UUID) -> HttpResponse:
-    payment = asking.pay(asking.one_of(user_of(request), order_id))
+    payment = buyer_actions.start_payment(buyer_actions.get_order(user_of_request(request), order_id))
     return JsonResponse({"payment_id": str(payment.id), "state": "open"}, status=202)
 
 
-@csrf_exempt
 @require_POST
-@answers_problems
+@problem_responses
 def cancel(request: HttpRequest, order_id: UUID) -> HttpResponse:
-    user_id = user_of(request)
-    asking.cancel(asking.one_of(user_id, order_id))
-    return JsonResponse(_shown(asking.one_of(user_id, order_id)), status=202)
+    user_id = user_of_request(request)
+    buyer_actions.cancel_order(buyer_actions.get_order(user_id, order_id))
+    return JsonResponse(_order_fields(buyer_actions.get_order(user_id, order_id)), status=202)
 
 
-@csrf_exempt
 @require_POST
-@answers_problems
+@problem_responses
 def callback(request: HttpRequest) -> HttpResponse:
-    """The provider tells. An unknown payment is 404, so that it tries again: our row may come a moment later."""
+    """A callback of the provider. 404 for an unknown payment makes it retry, because our row may be committed later."""
     header = request.headers.get(signature.HEADER, "")
     if not signature.is_genuine(settings.ENVIRONMENT.provider_secret, request.body, header, int(time.time())):
-        raise Problem(401, "bad-signature", "The callback is not signed by the provider, or too old.")
+        raise Problem(401, "bad-signature", "The callback is not signed by the provider, or is too old.")
     try:
-        said: dict[str, Any] = json.loads(request.body)
-        callback_id, payment_id, kind = str(said["id"]), UUID(said["payment"]), str(said["kind"])
+        content: dict[str, Any] = json.loads(request.body)
+        callback_id, payment_id, kind = str(content["id"]), UUID(content["payment"]), str(content["kind"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(400, "bad-callback", "The callback is no JSON object with id, payment and kind.") from error
-    with asking.at_the_provider():
-        if not paying.is_confirmed(payment_id, kind):
-            raise Problem(401, "not-confirmed", "The provider, asked, does not confirm this.")
-    if not paying.told(callback_id[:100], payment_id, kind[:20]):
-        raise Problem(404, "unknown-payment", "No such payment was ever begun here.")
+        raise Problem(400, "bad-callback", "The callback must be a JSON object with id, payment and kind.") from error
+    with buyer_actions.provider_faults_as_problems():
+        if not payment_attempts.is_callback_confirmed(payment_id, kind):
+            raise Problem(401, "not-confirmed", "The provider does not confirm this callback.")
+    if not payment_attempts.handle_callback(callback_id[:100], payment_id, kind[:20]):
+        raise Problem(404, "unknown-payment", "This payment was never started here.")
     return JsonResponse({"received": True})
 
 
-def _shown(order: Order) -> dict[str, Any]:
+def _order_fields(order: Order) -> dict[str, Any]:
     return {
         "id": str(order.id),
         "request_id": str(order.request_id),

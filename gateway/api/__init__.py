@@ -1,4 +1,6 @@
-"""api — what the HTTP interface is, written down: an OpenAPI 3.1 document by hand, and a page that shows it.
+"""The HTTP API, described: an OpenAPI 3.1 document written by hand, and a page that shows it.
 
-A test follows it both ways: every route and every problem of the code is in it, and it promises nothing else.
+In:    nothing; the document is data.
+Out:   /api/openapi.json, /api/docs, /problems/.
+Used by: clients.    Uses: seckill.web. A test compares the document with the routes and problems of the code.
 """

@@ -1,4 +1,4 @@
-"""The document as a whole, and where it is read: /api/openapi.json for programs, /api/docs for people."""
+"""The whole document, served as /api/openapi.json for programs and /api/docs for people."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gateway.api.problems import PROBLEMS
 from gateway.api.schemas import SCHEMAS
 
 DESCRIPTION = """\
-A purchase is asked for, queued, decided and only then an order.
+A purchase is requested, queued, decided, and becomes an order only then.
 
-1. `POST /api/v1/sessions`: a token; send it as `Authorization: Bearer …`.
-2. `GET /api/v1/sales/{sale_id}`: count down by `now_ms`, never by the device's clock.
-3. `POST /api/v1/sales/{sale_id}/ticket`, once it is open.
-4. `POST /api/v1/sales/{sale_id}/purchases` with the ticket and an `Idempotency-Key`: 202 and a place in the queue.
-   Whatever goes wrong (no answer, 429, 503), send the same request again under the same key: it is one purchase.
-5. `GET` its `status_url` as often as `X-Poll-After-Ms` says, or listen at its `events_url`.
-6. `AWAITING_PAYMENT`: `POST /api/v1/orders/{order_id}/pay` within the time, or `/cancel`.
+1. `POST /api/v1/sessions` returns a token. Send it as `Authorization: Bearer …`.
+2. `GET /api/v1/sales/{sale_id}` returns the sale and `now_ms`. Count down by `now_ms`, not by the device's clock.
+3. `POST /api/v1/sales/{sale_id}/ticket` returns a ticket, once the sale is open.
+4. `POST /api/v1/sales/{sale_id}/purchases` with the ticket and an `Idempotency-Key` returns 202 and a position in the
+   queue. After any failure (no answer, 429, 503), send the same request with the same key; it stays one purchase.
+5. `GET` the `status_url` as often as `X-Poll-After-Ms` says, or listen to the `events_url`.
+6. In state `AWAITING_PAYMENT`, call `POST /api/v1/orders/{order_id}/pay` before `pay_before_ms`, or `/cancel`.
 """
 
 DOCUMENT: dict[str, Any] = {
@@ -31,23 +31,23 @@ DOCUMENT: dict[str, Any] = {
     "info": {
         "title": "Flash sale",
         "version": "1",
-        "summary": "Everything a buyer's client can ask for.",
+        "summary": "Everything that a buyer's client can do.",
         "description": DESCRIPTION,
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     },
     "servers": [{"url": "/"}],
     "tags": [
-        {"name": "buyer", "description": "Who one is."},
-        {"name": "sales", "description": "What is for sale, live."},
-        {"name": "purchase", "description": "From a ticket to the outcome."},
-        {"name": "orders", "description": "What one owes and what one got."},
-        {"name": "provider", "description": "For the payment provider only."},
-        {"name": "operation", "description": "For those who run it."},
+        {"name": "buyer", "description": "Signing in."},
+        {"name": "sales", "description": "Sales and their stock, live."},
+        {"name": "purchase", "description": "From the ticket to the outcome."},
+        {"name": "orders", "description": "The buyer's own orders."},
+        {"name": "provider", "description": "For the payment provider."},
+        {"name": "operation", "description": "For monitoring."},
     ],
     "paths": PATHS,
     "components": {
         "schemas": SCHEMAS,
-        "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "Of POST /api/v1/sessions."}},
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "From /api/v1/sessions."}},
     },
 }
 
@@ -64,9 +64,9 @@ def docs(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def problem(request: HttpRequest, kind: str) -> HttpResponse:
-    """Where a problem's `type` leads."""
+    """The page that the `type` of a problem links to."""
     found = PROBLEMS.get(kind)
-    text = f"{kind}: there is no such problem.\n" if found is None else f"{kind} ({found.status})\n\n{found.when}\n"
+    text = f"{kind}: this problem does not exist.\n" if found is None else f"{kind} ({found.status})\n\n{found.when}\n"
     return HttpResponse(text, content_type="text/plain; charset=utf-8", status=404 if found is None else 200)
 
 
@@ -100,7 +100,7 @@ def _page() -> dict[str, Any]:
 
 
 def _example(holder: dict[str, Any]) -> str:
-    """Of a body or an answer: as text, empty if it has none."""
+    """The example of a body or an answer, as text; empty if it has none."""
     for content in holder.get("content", {}).values():
         if "example" in content:
             return str(content["example"])

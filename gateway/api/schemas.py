@@ -1,8 +1,10 @@
-"""The shapes of requests and answers, each with an example. Times in milliseconds, money in the smallest coin."""
+"""The schemas of requests and answers, with examples. Times are in milliseconds, money in the smallest coin (fen)."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from seckill.web.purchase_states import PurchaseState
 
 REQUEST_ID = "6436728d-3578-8307-808c-cde220592643"
 ORDER_ID = "09831979-136f-5f85-b8f7-22ace1c376d7"
@@ -11,7 +13,7 @@ PLACE = "NjQzNjcyOGR8cHVyY2hhc2UucmVxdWVzdHMvMS8wfDE3OTUwMjU0MzU4Mjh8MXxhbm4.421
 TICKET = "MS4xNzk1MDI0OTU1Nzk4LjlkZmYyNDQ5OGQ1MTdlNzAuYW5u.6f9377af"
 STATUS = f"/api/v1/purchases/{REQUEST_ID}"
 
-MS = {"type": "integer", "description": "Milliseconds since 1970, by the one clock of the sale."}
+MS = {"type": "integer", "description": "Milliseconds since 1970, by the server's clock."}
 UUID = {"type": "string", "format": "uuid"}
 
 
@@ -39,31 +41,26 @@ _SALE_PROPERTIES: dict[str, Any] = {
     "name": {"type": "string"},
     "sku": {"type": "string"},
     "unit_price": {"type": "integer", "description": "In the smallest coin."},
-    "cap": {"type": "integer", "description": "The most units of one purchase."},
+    "cap": {"type": "integer", "description": "Maximum units per purchase."},
     "declared": {"type": "integer"},
     "available": {"type": "integer"},
     "reserved": {"type": "integer"},
     "sold": {"type": "integer"},
-    "stock_version": {"type": "integer", "description": "Grows with every movement of stock."},
+    "stock_version": {"type": "integer", "description": "Grows with every change of the stock."},
     "state": {"type": "string", "enum": ["open", "paused", "closed"]},
     "opens_at_ms": MS,
     "closes_at_ms": MS,
     "availability": {
         "type": "string",
         "enum": ["available", "all_held", "sold_out"],
-        "description": "`all_held`: nothing is left, but units that are not paid yet may come back.",
+        "description": "`all_held`: no unit is left, but unpaid ones may come back.",
     },
 }
 
 _WAIT = {
-    "position": _or_null({"type": "integer"}, "Requests before it. 0: its turn has come. Null: not known just now."),
-    "eta_ms": _or_null({"type": "integer"}, "Until it is decided, at the pace seen lately. Null: not known yet."),
+    "position": _or_null({"type": "integer"}, "Requests ahead of it. 0: it is being decided. Null: not known."),
+    "eta_ms": _or_null({"type": "integer"}, "Expected wait at the recent pace. Null: not known yet."),
 }
-
-STATES = [
-    "QUEUED", "RESERVED", "AWAITING_PAYMENT", "PAID", "EXPIRED", "CANCELLED", "REFUNDED", "NOT_PLACED", "SOLD_OUT",
-    "DUPLICATE", "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID",
-]  # fmt: skip
 
 SCHEMAS: dict[str, Any] = {
     "Problem": {
@@ -103,9 +100,9 @@ SCHEMAS: dict[str, Any] = {
             "topic": "purchase.requests", "partition": 1, "offset": 4711, "position_estimate": 3200, "eta_ms": 1600,
         },
         request_id=UUID,
-        status_url={"type": "string", "description": "Signed: every gateway can answer it at once."},
-        events_url={"type": "string", "description": "For an EventSource. Whoever has it may listen: keep it."},
-        deadline_ms=MS | {"description": "Not decided by then, it is TOO_LATE."},
+        status_url={"type": "string", "description": "Contains the signed position, so every gateway can answer it."},
+        events_url={"type": "string", "description": "For an EventSource. It needs no token, so keep it secret."},
+        deadline_ms=MS | {"description": "If it is not decided by then, it becomes TOO_LATE."},
         topic={"type": "string"},
         partition={"type": "integer"},
         offset={"type": "integer"},
@@ -116,11 +113,11 @@ SCHEMAS: dict[str, Any] = {
         {"request_id": REQUEST_ID, "state": "QUEUED", "position": 3100, "eta_ms": 1550, "deadline_ms": 1795025435828},
         ("position", "eta_ms", "deadline_ms", "order_id", "pay_before_ms", "may_buy_again"),
         request_id=UUID,
-        state={"type": "string", "enum": STATES},
+        state={"type": "string", "enum": PurchaseState.values},
         **_WAIT,
-        deadline_ms=_or_null({"type": "integer"}, "While it is queued: not decided by then, it is TOO_LATE."),
-        order_id=_or_null({"type": "string", "format": "uuid"}, "Once there is one."),
-        pay_before_ms=_or_null({"type": "integer"}, "Not paid by then, the order expires."),
+        deadline_ms=_or_null({"type": "integer"}, "While queued: if it is not decided by then, it becomes TOO_LATE."),
+        order_id=_or_null({"type": "string", "format": "uuid"}, "Once the order exists."),
+        pay_before_ms=_or_null({"type": "integer"}, "If it is not paid by then, the order expires."),
         may_buy_again={"type": "boolean", "description": "The units are back in stock."},
     ),
     "Order": _object(
@@ -142,7 +139,7 @@ SCHEMAS: dict[str, Any] = {
         None,
         ("next",),
         orders={"type": "array", "items": {"$ref": "#/components/schemas/Order"}},
-        next={"type": "string", "description": "`after` of the next page, if there is one."},
+        next={"type": "string", "description": "`after` for the next page, if there is one."},
     ),
     "Attempt": _object(
         {"payment_id": PAYMENT_ID, "state": "open"}, payment_id=UUID, state={"type": "string", "const": "open"}

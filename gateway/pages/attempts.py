@@ -1,7 +1,7 @@
-"""The verb: which try of a buyer is on. A page's key is the number of the try, so every tab and every device of his
-means the same request, and nothing has to be kept in the browser.
+"""Which attempt of a buyer is active. A page's idempotency key is the number of the attempt, so all tabs and devices of
+a buyer send the same request, and the browser has to store nothing.
 
-Only Redis is asked. If it has forgotten a try, the page offers to make it again: the same key is the same request.
+Only Redis is read. If it has lost an attempt, the page offers to repeat it: the same key is the same request.
 """
 
 from __future__ import annotations
@@ -13,70 +13,74 @@ from uuid import UUID
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from gateway import following, places, shown
-from gateway.following import Followed
-from gateway.identity import request_id
-from gateway.outcomes import REFUSED
-from gateway.places import Standing
-from gateway.shown import Known
+from gateway import outcome_cache, purchase_status, signed_positions
+from gateway.identity import derive_request_id
+from gateway.outcome_cache import CachedPurchase
+from gateway.purchase_status import PurchaseStatus
+from gateway.signed_positions import SignedPosition
+from seckill.web.purchase_states import REFUSED
 
-MOST = 50
+ATTEMPTS_MAX = 50
 
 
 class Attempts(NamedTuple):
-    """`last` is his latest try in the sale; `number` is of the next one."""
+    """`last`: the buyer's latest attempt in the sale. `next_number`: of the attempt that comes after it."""
 
-    last: Followed | None
-    number: int
+    last: PurchaseStatus | None
+    next_number: int
 
     @property
-    def is_on(self) -> bool:
-        """The last one is not over, so there is nothing to press."""
+    def has_active(self) -> bool:
+        """The buyer has to wait for the last attempt before starting another one."""
         return self.last is not None and not is_over(self.last)
 
 
-def key(number: int) -> str:
+def attempt_key(number: int) -> str:
     return f"page-{number}"
 
 
-def of(user_id: str, sale_id: int) -> Attempts:
-    """Two questions to Redis for all tries together, and only the last one is followed."""
-    asked = [request_id(settings.SECRET_KEY, user_id, sale_id, key(number)) for number in range(1, MOST)]
-    last: Followed | None = None
-    for number, (request, known) in enumerate(zip(asked, _known(asked), strict=True), start=1):
-        if known.shown is None and known.remembered is None:
+def find_attempts(user_id: str, sale_id: int) -> Attempts:
+    """Reads all attempts from Redis at once; only the last one may need a second look-up."""
+    request_ids = [
+        derive_request_id(settings.SECRET_KEY, user_id, sale_id, attempt_key(number))
+        for number in range(1, ATTEMPTS_MAX)
+    ]
+    last: PurchaseStatus | None = None
+    for number, (request_id, cached) in enumerate(zip(request_ids, _fetch(request_ids), strict=True), start=1):
+        if cached.outcome is None and cached.admitted is None:
             return Attempts(last, number)
-        cached = None if known.shown is None else Followed(request, known.shown.user_id, known.shown)
-        found = cached if cached is not None and is_over(cached) else following.follow(request, None)
-        if found is None:
+        status = None if cached.outcome is None else PurchaseStatus(request_id, cached.outcome.user_id, cached.outcome)
+        if status is None or not is_over(status):
+            status = purchase_status.fetch_status(request_id, None)
+        if status is None:
             return Attempts(last, number)
-        last = found
-        if not is_over(found):
-            return Attempts(found, number + 1)
-    return Attempts(last, MOST)
+        last = status
+        if not is_over(status):
+            return Attempts(status, number + 1)
+    return Attempts(last, ATTEMPTS_MAX)
 
 
-def is_over(followed: Followed) -> bool:
-    """He may try again."""
-    return followed.shown is not None and (followed.shown.may_buy_again or followed.shown.state in REFUSED)
+def is_over(status: PurchaseStatus) -> bool:
+    """The buyer may start another attempt."""
+    return status.outcome is not None and (status.outcome.may_buy_again or status.state in REFUSED)
 
 
-def signed_place(asked: UUID, user_id: str, told: str) -> str:
-    """For the address of the stream: the one that came along, else made of what Redis remembers; empty: unknown."""
-    if places.opened(asked, told) is not None:
-        return told
+def find_signed_position(request_id: UUID, user_id: str, given: str) -> str:
+    """For the address of the event stream: the given one if it is ours, else one made from what Redis knows, else
+    ""."""
+    if signed_positions.verify_position(request_id, given) is not None:
+        return given
     try:
-        remembered = shown.look(asked).remembered
+        admitted = outcome_cache.fetch_purchase(request_id).admitted
     except (RedisError, TimeoutError):
         return ""
-    if remembered is None or remembered.place is None or remembered.user_id != user_id:
+    if admitted is None or admitted.position is None or admitted.user_id != user_id:
         return ""
-    standing = Standing(user_id, remembered.place, remembered.deadline_ms)
-    return places.sealed(asked, standing)
+    return signed_positions.sign_position(request_id, SignedPosition(user_id, admitted.position, admitted.deadline_ms))
 
 
-def _known(asked: Sequence[UUID]) -> Sequence[Known]:
+def _fetch(request_ids: Sequence[UUID]) -> Sequence[CachedPurchase]:
     try:
-        return shown.look_all(asked)
+        return outcome_cache.fetch_purchases(request_ids)
     except RedisError:
-        return [Known(None, None)] * len(asked)
+        return [CachedPurchase(None, None)] * len(request_ids)

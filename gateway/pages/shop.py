@@ -1,4 +1,4 @@
-"""HTTP of the shop: the sale, and the button."""
+"""The page of a sale with its button, and the demo's sign-in."""
 
 from __future__ import annotations
 
@@ -11,148 +11,146 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from gateway import buying, sales
-from gateway.desk import MOST_TICKET, Call
-from gateway.events import MOST_UNITS
+from gateway import purchase, redis_clock, sales
+from gateway.desk import TICKET_CHARACTERS_MAX, Call
+from gateway.events import UNITS_MAX
 from gateway.pages import attempts
-from gateway.sales import Availability
+from gateway.pages.sale_phase import CAN_BUY, OVER, SalePhase, sale_phase
 from gateway.views import USER_NAME
 from inventory.events import SaleView
-from seckill.pages import for_buyers, forget, page, remember, visitor, within
-from seckill.problems import Problem
-from seckill.signing_in import demo_only, own_view
-from seckill.words import of_problem
+from seckill.web.pages import (
+    buyer_required,
+    delete_buyer_cookie,
+    html_page,
+    safe_redirect_target,
+    set_buyer_cookie,
+    signed_in_buyer,
+)
+from seckill.web.problem_texts import describe_problem
+from seckill.web.problems import Problem, set_retry_after
+from seckill.web.sign_in import custom_sign_in_view, demo_only
 
-MOST_OFFERED = 10
-KINDS = ("upcoming", "open", "all_held", "sold_out", "paused", "closed")
+QUANTITIES_MAX = 10
+REFRESH_SECONDS_MAX = 5
 
 
 @require_GET
-@page
+@html_page
 def shop(request: HttpRequest) -> HttpResponse:
-    """The sale that matters now, and the others."""
-    views = sorted(sales.listed(), key=_importance)
+    """The most important sale, and links to the others."""
+    views = sorted(sales.list_sales(), key=_importance)
     if not views:
         return render(request, "shop/none.html")
-    return _show(request, views[0], views[1:])
+    return _sale_page(request, views[0], views[1:])
 
 
 @require_GET
-@page
+@html_page
 def sale(request: HttpRequest, sale_id: int) -> HttpResponse:
-    return _show(request, sales.find(sale_id), [])
+    return _sale_page(request, sales.find_sale(sale_id), [])
 
 
 @require_POST
-@page
-@for_buyers
+@html_page
+@buyer_required
 def buy(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
-    """Into the queue, then to the page of the purchase; the same try again leads to the same page."""
-    view = sales.find(sale_id)
-    number, quantity = _number(request, "attempt", attempts.MOST), _number(request, "quantity", MOST_UNITS)
-    ticket = request.POST.get("ticket", "")[:MOST_TICKET]
-    call = Call(
-        sale_id, user_id, "", attempts.key(number), ticket, request.META.get("REMOTE_ADDR", ""),
-        request.META.get("HTTP_X_FORWARDED_FOR", ""), None, json.dumps({"quantity": quantity}).encode(),
-    )  # fmt: skip
+    """Enqueue the purchase and redirect to its page. The same attempt always leads to the same page."""
+    view = sales.find_sale(sale_id)
+    call = _parse_purchase(request, user_id, sale_id)
     try:
-        accepted = buying.buy(call)
+        accepted = purchase.buy(call)
     except Problem as problem:
-        return _show(request, view, [], problem)
-    more = urlencode({"place": accepted.signed_place, "sale": str(sale_id)})
-    return HttpResponseRedirect(f"{reverse('purchase', args=[accepted.request_id])}?{more}", status=303)
+        return _sale_page(request, view, [], problem)
+    query = urlencode({"place": accepted.signed_place, "sale": str(sale_id)})
+    return HttpResponseRedirect(f"{reverse('purchase', args=[accepted.request_id])}?{query}", status=303)
 
 
 @require_POST
-@page
-@for_buyers
+@html_page
+@buyer_required
 def ticket(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
-    """For a page that was there before the opening, or for too long."""
-    return HttpResponse(buying.ticket_for(sales.find(sale_id), user_id)[0], content_type="text/plain")
+    """For a page that was loaded before the opening, or whose ticket has expired."""
+    text, _ = purchase.issue_ticket(sales.find_sale(sale_id), user_id)
+    return HttpResponse(text, content_type="text/plain")
 
 
-@page
+@html_page
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """The demo's, or your own (seckill/signing_in.py)."""
-    own = own_view()
-    return own(request) if own is not None else _demo_sign_in(request)
+    """The view named by SECKILL_SIGN_IN, or the demo's (seckill/web/sign_in.py)."""
+    custom = custom_sign_in_view()
+    return custom(request) if custom is not None else _demo_sign_in(request)
 
 
 @demo_only
 @require_http_methods(["GET", "POST"])
 def _demo_sign_in(request: HttpRequest) -> HttpResponse:
-    back = within(request, request.POST.get("next") or request.GET.get("next", "/"))
+    target = safe_redirect_target(request, request.POST.get("next") or request.GET.get("next", "/"))
     if request.method == "GET":
-        return render(request, "shop/sign_in.html", {"next": back})
+        return render(request, "shop/sign_in.html", {"next": target})
     user = request.POST.get("user", "").strip()
     if not USER_NAME.fullmatch(user):
-        told = {"next": back, "user": user[:100], "words": of_problem("bad-user")}
-        return render(request, "shop/sign_in.html", told, status=400)
-    response = HttpResponseRedirect(back, status=303)
-    remember(response, user)
+        context = {"next": target, "user": user[:100], "words": describe_problem("bad-user")}
+        return render(request, "shop/sign_in.html", context, status=400)
+    response = HttpResponseRedirect(target, status=303)
+    set_buyer_cookie(response, user)
     return response
 
 
 @require_POST
-@page
+@html_page
 def sign_out(request: HttpRequest) -> HttpResponse:
     response = HttpResponseRedirect("/", status=303)
-    forget(response)
+    delete_buyer_cookie(response)
     return response
 
 
-def kind(view: SaleView, now_ms: int) -> str:
-    """What the page says of the sale; static/shop/sale.js says the same between two loads."""
-    if now_ms >= view.closes_at_ms or view.state not in ("open", "paused"):
-        return "closed"
-    if now_ms < view.opens_at_ms:
-        return "upcoming"
-    if view.state == "paused":
-        return "paused"
-    return {Availability.AVAILABLE: "open", Availability.ALL_HELD: "all_held"}.get(sales.availability(view), "sold_out")
+def _parse_purchase(request: HttpRequest, user_id: str, sale_id: int) -> Call:
+    number = _parse_number(request, "attempt", attempts.ATTEMPTS_MAX)
+    quantity = _parse_number(request, "quantity", UNITS_MAX)
+    return Call(
+        sale_id, user_id, "", attempts.attempt_key(number), request.POST.get("ticket", "")[:TICKET_CHARACTERS_MAX],
+        request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""), None,
+        json.dumps({"quantity": quantity}).encode(),
+    )  # fmt: skip
 
 
-def _show(request: HttpRequest, view: SaleView, others: list[SaleView], problem: Problem | None = None) -> HttpResponse:
-    user_id, now_ms = visitor(request), sales.now_ms()
-    kind_now = kind(view, now_ms)
-    told: dict[str, Any] = {
+def _parse_number(request: HttpRequest, name: str, largest: int) -> int:
+    text = request.POST.get(name, "1")
+    if not text.isdecimal() or len(text) > 9 or not 0 < int(text) <= largest:
+        raise Problem(400, "bad-quantity", f"`{name}` must be a whole number from 1 to {largest}, got {text!r:.50}.")
+    return int(text)
+
+
+def _sale_page(
+    request: HttpRequest, view: SaleView, others: list[SaleView], problem: Problem | None = None
+) -> HttpResponse:
+    user_id, now_ms = signed_in_buyer(request), redis_clock.now_ms()
+    phase = sale_phase(view, now_ms)
+    context: dict[str, Any] = {
         "sale": view,
-        "kind": kind_now,
+        "phase": phase,
+        "can_buy": phase in CAN_BUY,
         "now_ms": now_ms,
         "refresh_s": _refresh_s(view, now_ms),
-        "quantities": range(1, min(view.cap, MOST_OFFERED) + 1),
-        "others": [(other, kind(other, now_ms)) for other in others],
-        "words": of_problem(problem.kind) if problem is not None else None,
+        "quantities": range(1, min(view.cap, QUANTITIES_MAX) + 1),
+        "others": [(other, sale_phase(other, now_ms)) for other in others],
+        "words": describe_problem(problem.kind) if problem is not None else None,
     }
     if user_id is not None:
-        mine = attempts.of(user_id, view.id)
-        told |= {"mine": mine, "ticket": _ticket(view, user_id, kind_now)}
-    response = render(request, "shop/sale.html", told, status=200 if problem is None else problem.status)
-    if problem is not None and problem.retry_after_s is not None:
-        response["Retry-After"] = str(max(1, round(problem.retry_after_s)))
+        text = purchase.issue_ticket(view, user_id)[0] if phase in CAN_BUY else ""
+        context |= {"mine": attempts.find_attempts(user_id, view.id), "ticket": text}
+    response = render(request, "shop/sale.html", context, status=200 if problem is None else problem.status)
+    set_retry_after(response, None if problem is None else problem.retry_after_s)
     return response
-
-
-def _ticket(view: SaleView, user_id: str, kind_now: str) -> str:
-    """Only an open sale gives any."""
-    return buying.ticket_for(view, user_id)[0] if kind_now in ("open", "all_held") else ""
 
 
 def _refresh_s(view: SaleView, now_ms: int) -> int:
-    """For a reader without scripts: at the opening, and every few seconds."""
+    """For a browser without scripts: at the opening, and every few seconds."""
     to_opening_s = (view.opens_at_ms - now_ms) // 1000 + 1
-    return min(5, to_opening_s) if to_opening_s > 0 else 5
+    return min(REFRESH_SECONDS_MAX, to_opening_s) if to_opening_s > 0 else REFRESH_SECONDS_MAX
 
 
 def _importance(view: SaleView) -> tuple[bool, bool, int]:
-    """What is on, then what comes next, then what was; the newest first."""
-    now_ms = sales.now_ms()
-    kind_now = kind(view, now_ms)
-    return kind_now in ("closed", "sold_out"), kind_now == "upcoming", -view.id
-
-
-def _number(request: HttpRequest, name: str, most: int) -> int:
-    text = request.POST.get(name, "1")
-    if not text.isdecimal() or len(text) > 9 or not 0 < int(text) <= most:
-        raise Problem(400, "bad-quantity", f"`{name}` is no number that was offered.")
-    return int(text)
+    """Open sales first, then upcoming ones, then past ones; the newest first."""
+    phase = sale_phase(view, redis_clock.now_ms())
+    return phase in OVER, phase is SalePhase.UPCOMING, -view.id

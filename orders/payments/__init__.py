@@ -1,1 +1,1 @@
-"""The payment provider, as orders see it: a client that asks, and callbacks that tell. Both may come twice or late."""
+"""The payment provider as orders see it: a client for our calls, and signed callbacks. Both may be late or repeated."""

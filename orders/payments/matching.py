@@ -1,31 +1,33 @@
-"""Machine: a line of the provider's log beside what we believe of that payment: what follows from the two.
+"""Machine: compare one line of the provider's log with our payment.
 
-The table is whole: whatever the provider may say, whatever we may believe (None: nothing, it is no payment of ours).
+`FINDINGS` covers every combination of what the provider may report and the state we may have (None: we have no such
+payment).
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 
-class Finding(StrEnum):
-    """What the two make together, in words for an operator."""
+class Finding(TextChoices):
+    """What a line of the provider's log means for our payment. The labels are for operators."""
 
-    AGREES = "agrees"
-    CAPTURED_UNHEARD = "captured there, and we have not heard of it"
-    REFUNDED_UNHEARD = "refunded there, as we have asked, and we have not heard of it"
-    ORPHAN = "captured there, unknown here"
-    ORPHAN_REFUNDED = "refunded there, unknown here"
-    REFUNDED_THERE = "refunded there, and we have not asked for it"
-    VOIDED_THERE = "voided there, and we say that it was captured"
-    UNKNOWN_THERE = "captured here, unknown there"
-    AMOUNT_DIFFERS = "not the amount that we have asked for"
+    AGREES = "agrees", _("both sides agree")
+    CAPTURED_UNHEARD = "captured_unheard", _("captured at the provider, not recorded here")
+    REFUNDED_UNHEARD = "refunded_unheard", _("refunded at the provider as requested, not recorded here")
+    ORPHAN = "orphan", _("captured at the provider, unknown here")
+    ORPHAN_REFUNDED = "orphan_refunded", _("refunded at the provider, unknown here")
+    REFUNDED_THERE = "refunded_unasked", _("refunded at the provider, never requested here")
+    VOIDED_THERE = "voided_there", _("voided at the provider, captured here")
+    UNKNOWN_THERE = "unknown_there", _("captured here, unknown to the provider")
+    AMOUNT_DIFFERS = "amount_differs", _("the amounts differ")
 
 
 F = Finding
 
 FINDINGS: dict[tuple[str, str | None], Finding] = {
-    ("opened", None): F.AGREES,  # no money yet; if some comes, it is an orphan
+    ("opened", None): F.AGREES,  # no money has moved; a later capture is an orphan
     ("opened", "open"): F.AGREES,
     ("opened", "captured"): F.AGREES,
     ("opened", "voided"): F.AGREES,
@@ -38,7 +40,7 @@ FINDINGS: dict[tuple[str, str | None], Finding] = {
     ("captured", "refunding"): F.AGREES,
     ("captured", "refunded"): F.AGREES,
     ("voided", None): F.AGREES,
-    ("voided", "open"): F.AGREES,  # our own doing; whoever asked for it will note it, or ask again
+    ("voided", "open"): F.AGREES,  # we requested the void; the requesting process records it, or requests it again
     ("voided", "captured"): F.VOIDED_THERE,
     ("voided", "voided"): F.AGREES,
     ("voided", "refunding"): F.VOIDED_THERE,
@@ -52,9 +54,9 @@ FINDINGS: dict[tuple[str, str | None], Finding] = {
 }
 
 
-def judge(what: str, amount: int, ours: tuple[str, int] | None) -> Finding:
-    """`ours`: state and amount. A word that the provider has never used before is a KeyError."""
-    found = FINDINGS[what, None if ours is None else ours[0]]
-    if ours is not None and amount != ours[1]:
+def match_movement(kind: str, amount: int, payment: tuple[str, int] | None) -> Finding:
+    """`payment`: its state and amount here, or None. An unknown `kind` raises KeyError."""
+    found = FINDINGS[kind, None if payment is None else payment[0]]
+    if payment is not None and amount != payment[1]:
         return Finding.AMOUNT_DIFFERS
     return found

@@ -1,8 +1,7 @@
-"""Shell: the client of the payment provider: a deadline for each question, a few tries in it, a breaker around all.
+"""Shell: client of the payment provider, with a deadline per call, a few retries, and a circuit breaker.
 
-Every request carries an idempotency key (the payment's id), so asking twice is asking once: that is what makes it safe
-to try again when an answer was lost. What is not known by the deadline is `ProviderDown`: ask again later, and decide
-nothing.
+Each request carries the payment's id as idempotency key, so it is safe to repeat a request whose response was lost. If
+the outcome is unknown at the deadline, the call raises `ProviderDown`: decide nothing and ask again later.
 """
 
 from __future__ import annotations
@@ -17,146 +16,146 @@ from uuid import UUID
 
 from django.conf import settings
 
-from seckill import calls
-from seckill.breaker import Breaker
+from seckill.resilience import http_client
+from seckill.resilience.circuit_breaker import CircuitBreaker
 
-DEADLINE_S = 5.0
-TRY_S = 2.0
-FIRST_PAUSE_S = 0.1
-MOST_TRIES = 3
+CALL_SECONDS_MAX = 5.0
+TRY_SECONDS_MAX = 2.0
+RETRY_PAUSE_SECONDS_MIN = 0.1
+TRIES_MAX = 3
+CONCURRENT_CALLS_MAX = 32
 
-CALLS_MAX = 32
-
-_permits = threading.BoundedSemaphore(CALLS_MAX)
-breaker = Breaker(most_failures=5, open_s=3.0)
+_permits = threading.BoundedSemaphore(CONCURRENT_CALLS_MAX)
+breaker = CircuitBreaker(failures_max=5, open_seconds=3.0)
 
 
 class ProviderDown(ConnectionError):
-    """No answer, or none that can be understood: nobody knows what happened, so ask again later."""
+    """No usable response. The call may have taken effect, so ask again later."""
 
 
-class Refused(ProviderDown):
-    """It has understood and says no (4xx): asking the same again is of no use."""
+class ProviderRejected(ProviderDown):
+    """The provider understood the request and rejected it (4xx). Repeating it is useless."""
 
 
-class Unknown(Refused):
-    """It knows no such payment."""
+class PaymentUnknown(ProviderRejected):
+    """The provider has no such payment."""
 
 
-class Answer(NamedTuple):
-    """What the provider says of a payment: open, captured, voided, refunded, or unknown."""
+class ProviderPayment(NamedTuple):
+    """`state` is open, captured, voided, refunded or unknown."""
 
     state: str
     reference: str
 
 
 class Movement(NamedTuple):
-    """One line of the provider's log; `number` only grows."""
+    """One line of the provider's log. `number` only grows."""
 
     number: int
-    what: str  # opened, captured, voided, refunded
+    kind: str  # opened, captured, voided, refunded
     payment_id: UUID
     order_id: str
     amount: int
 
 
-class Page(NamedTuple):
-    """`last` is the number of the newest line there is, in this page or not."""
+class MovementPage(NamedTuple):
+    """`last` is the number of the newest line of the whole log."""
 
     movements: Sequence[Movement]
     last: int
 
 
-def open_payment(payment_id: UUID, order_id: UUID, amount: int) -> Answer:
+def open_payment(payment_id: UUID, order_id: UUID, amount: int) -> ProviderPayment:
     base = settings.ENVIRONMENT.callback_url or settings.ENVIRONMENT.public_url
     callback = f"{base.rstrip('/')}/api/v1/payments/callback"
     body = {"id": str(payment_id), "order_id": str(order_id), "amount": amount, "callback_url": callback}
-    return _answer("POST", "/payments", body)
+    return _call_for_payment("POST", "/payments", body)
 
 
-def look_up(payment_id: UUID) -> Answer:
-    return _answer("GET", f"/payments/{payment_id}", None)
+def get_payment(payment_id: UUID) -> ProviderPayment:
+    return _call_for_payment("GET", f"/payments/{payment_id}", None)
 
 
-def void(payment_id: UUID) -> Answer:
-    """No money any more, unless it was captured before: then the answer says so."""
-    return _answer("POST", f"/payments/{payment_id}/void", {})
+def void_payment(payment_id: UUID) -> ProviderPayment:
+    """A voided payment can no longer be captured. If it was captured before, the returned state says so."""
+    return _call_for_payment("POST", f"/payments/{payment_id}/void", {})
 
 
-def refund(payment_id: UUID) -> Answer:
-    """Give captured money back; the payment's id is the key, so once."""
-    return _answer("POST", f"/payments/{payment_id}/refund", {"key": f"refund-{payment_id}"})
+def refund_payment(payment_id: UUID) -> ProviderPayment:
+    """Refund a captured payment, once: its id is the idempotency key."""
+    return _call_for_payment("POST", f"/payments/{payment_id}/refund", {"key": f"refund-{payment_id}"})
 
 
-def movements(after: int, most: int) -> Page:
-    """The provider's log behind a line, oldest first."""
-    path = f"/movements?after={after}&limit={most}"
-    told = _ask("GET", path, None)
+def list_movements(after: int, limit: int) -> MovementPage:
+    """The lines of the provider's log after number `after`, oldest first."""
+    path = f"/movements?after={after}&limit={limit}"
+    response = _call("GET", path, None)
     try:
         lines = [
             Movement(
                 int(line["number"]), str(line["what"]), UUID(line["payment"]), str(line["order"]), int(line["amount"])
             )
-            for line in told["movements"]
+            for line in response["movements"]
         ]
-        return Page(lines, int(told["last"]))
+        return MovementPage(lines, int(response["last"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProviderDown(f"GET {path}: {error!r}") from error
+        raise ProviderDown(f"GET {path}: cannot read the response: {error!r}") from error
 
 
-def _answer(method: str, path: str, body: dict[str, Any] | None) -> Answer:
+def _call_for_payment(method: str, path: str, body: dict[str, Any] | None) -> ProviderPayment:
     try:
-        told = _ask(method, path, body)
-        return Answer(str(told["state"]), str(told.get("reference", "")))
-    except Unknown:
-        return Answer("unknown", "")
+        response = _call(method, path, body)
+        return ProviderPayment(str(response["state"]), str(response.get("reference", "")))
+    except PaymentUnknown:
+        return ProviderPayment("unknown", "")
     except KeyError as error:
-        raise ProviderDown(f"{method} {path}: {error!r}") from error
+        raise ProviderDown(f"{method} {path}: the response lacks {error}") from error
 
 
-def _ask(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-    """A bulkhead: so many threads of a process wait for the provider at most, and the rest of the shop goes on."""
+def _call(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    """A bulkhead limits how many threads of a process wait for the provider, so the others keep serving buyers."""
     if not _permits.acquire(blocking=False):
-        raise ProviderDown(f"{method} {path}: not asked, {CALLS_MAX} calls are under way")
+        raise ProviderDown(f"{method} {path}: not sent, because {CONCURRENT_CALLS_MAX} calls are already running")
     try:
-        return _ask_now(method, path, body)
+        return _call_with_retries(method, path, body)
     finally:
         _permits.release()
 
 
-def _ask_now(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-    give_up = time.monotonic() + DEADLINE_S
-    for number in range(MOST_TRIES):
-        if not breaker.may_try(time.monotonic()):
-            raise ProviderDown(f"{method} {path}: not asked, it has failed too often just now")
+def _call_with_retries(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    deadline = time.monotonic() + CALL_SECONDS_MAX
+    for number in range(TRIES_MAX):
+        if not breaker.allows_call(time.monotonic()):
+            raise ProviderDown(f"{method} {path}: not sent, because recent calls failed (circuit breaker open)")
         try:
-            told = _try(method, path, body, min(TRY_S, max(0.1, give_up - time.monotonic())))
-        except Refused:
-            breaker.succeeded()  # it answers, after all
+            response = _call_once(method, path, body, min(TRY_SECONDS_MAX, max(0.1, deadline - time.monotonic())))
+        except ProviderRejected:
+            breaker.record_success()  # a rejection is a response
             raise
         except ProviderDown:
-            breaker.failed(time.monotonic())
-            pause_s = FIRST_PAUSE_S * 3**number * random.uniform(0.5, 1.5)
-            if number == MOST_TRIES - 1 or time.monotonic() + pause_s >= give_up:
+            breaker.record_failure(time.monotonic())
+            pause_s = RETRY_PAUSE_SECONDS_MIN * 3**number * random.uniform(0.5, 1.5)
+            if number == TRIES_MAX - 1 or time.monotonic() + pause_s >= deadline:
                 raise
             time.sleep(pause_s)
         else:
-            breaker.succeeded()
-            return told
+            breaker.record_success()
+            return response
     raise AssertionError("the last try raises or returns")
 
 
-def _try(method: str, path: str, body: dict[str, Any] | None, timeout_s: float) -> dict[str, Any]:
+def _call_once(method: str, path: str, body: dict[str, Any] | None, timeout_s: float) -> dict[str, Any]:
     try:
-        answered = calls.call(method, settings.ENVIRONMENT.provider_url + path, body, timeout_s)
-    except calls.NoAnswer as fault:
+        response = http_client.call(method, settings.ENVIRONMENT.provider_url + path, body, timeout_s)
+    except http_client.NoResponse as fault:
         raise ProviderDown(str(fault)) from fault
-    if answered.is_refusal:
-        raise (Unknown if answered.status == 404 else Refused)(f"{method} {path}: {answered.status}")
+    if response.is_refusal:
+        rejection = PaymentUnknown if response.status == 404 else ProviderRejected
+        raise rejection(f"{method} {path}: status {response.status}")
     try:
-        told = None if answered.is_failure else json.loads(answered.content)
+        content = None if response.is_failure else json.loads(response.content)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
-        raise ProviderDown(f"{method} {path}: {answered.status}, and no answer that can be understood")
-    return told
+        content = None
+    if not isinstance(content, dict):
+        raise ProviderDown(f"{method} {path}: status {response.status} without a JSON object")
+    return content

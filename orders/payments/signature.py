@@ -1,4 +1,4 @@
-"""Codec: the signature of a callback: HMAC-SHA256 over time and body, not older than five minutes."""
+"""Codec: the signature of a callback, HMAC-SHA256 over time and body. It expires after five minutes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import hmac
 
 HEADER = "X-Provider-Signature"
-TOLERANCE_S = 300
+AGE_SECONDS_MAX = 300
 
 
 def sign(secret: str, body: bytes, at_s: int) -> str:
@@ -17,6 +17,6 @@ def sign(secret: str, body: bytes, at_s: int) -> str:
 def is_genuine(secret: str, body: bytes, header: str, now_s: int) -> bool:
     fields = dict(part.partition("=")[::2] for part in header.split(","))
     time = fields.get("t", "")
-    if not (time.isascii() and time.isdecimal() and len(time) < 20) or abs(now_s - int(time)) > TOLERANCE_S:
+    if not (time.isascii() and time.isdecimal() and len(time) < 20) or abs(now_s - int(time)) > AGE_SECONDS_MAX:
         return False
     return hmac.compare_digest(sign(secret, body, int(time)).encode(), header.encode())

@@ -1,35 +1,36 @@
-// One purchase, live. The stream says that something has changed; the words come from the server, so nothing is guessed.
-import { grouped, heard, tick } from "../seckill/clock.js";
+// The live page of one purchase. The stream says that something changed; the text itself comes from the server.
+import { grouped, synchronize, updateCountdowns } from "../seckill/clock.js";
 
 const POLL_MS = 2000;
 const box = document.querySelector("#purchase");
-const lost = document.querySelector("[data-lost]");
+const lostNotice = document.querySelector("[data-lost]");
 const spoken = document.querySelector("[data-spoken]");
-let polling = null;
+let pollTimer = null;
 let source = null;
-const away = { stream: false, poll: false };
+const isLost = { stream: false, poll: false };
 
-function tellLost(which, is) {
-  away[which] = is;
-  lost.hidden = !(away.stream || away.poll);
+function setLost(which, value) {
+  isLost[which] = value;
+  lostNotice.hidden = !(isLost.stream || isLost.poll);
 }
 
-const part = () => box.querySelector("[data-state]");
+const fragment = () => box.querySelector("[data-state]");
+const isOver = (node) => "over" in node.dataset;
 
-function read() {
-  heard(Number(part().dataset.nowMs));
-  tick();
-  if ("over" in part().dataset) end();
+function readFragment() {
+  synchronize(Number(fragment().dataset.nowMs));
+  updateCountdowns();
+  if (isOver(fragment())) stop();
 }
 
-function place(told) {
+function showPosition(status) {
   const ahead = box.querySelector("[data-ahead-words]");
   const eta = box.querySelector("[data-eta]");
-  if (told.position !== null)
-    ahead.textContent = told.position
-      ? ahead.dataset.aheadWords.replace("{n}", grouped(told.position))
+  if (status.position !== null)
+    ahead.textContent = status.position
+      ? ahead.dataset.aheadWords.replace("{n}", grouped(status.position))
       : ahead.dataset.turnWords;
-  const seconds = told.eta_ms === null ? null : Math.max(1, Math.round(told.eta_ms / 1000));
+  const seconds = status.eta_ms === null ? null : Math.max(1, Math.round(status.eta_ms / 1000));
   eta.textContent =
     seconds === null
       ? eta.dataset.unknown
@@ -38,57 +39,58 @@ function place(told) {
         : eta.dataset.minutes.replace("{n}", Math.round(seconds / 60));
 }
 
-async function look() {
+async function loadFragment() {
   try {
-    const answer = await fetch(box.dataset.fragmentUrl, { signal: AbortSignal.timeout(8000) });
-    if (answer.redirected) return location.reload(); // signed out meanwhile
-    if (!answer.ok) throw new Error(answer.status);
-    const text = (await answer.text()).trim();
-    tellLost("poll", false);
-    const before = part().dataset.state + ("over" in part().dataset);
+    const response = await fetch(box.dataset.fragmentUrl, { signal: AbortSignal.timeout(8000) });
+    if (response.redirected) return location.reload(); // the buyer has signed out
+    if (!response.ok) throw new Error(response.status);
+    const text = (await response.text()).trim();
+    setLost("poll", false);
+    const before = fragment().dataset.state + isOver(fragment());
     const fresh = new DOMParser().parseFromString(text, "text/html").body.firstElementChild;
-    heard(Number(fresh.dataset.nowMs));
-    const isNew = fresh.dataset.state + ("over" in fresh.dataset) !== before;
+    synchronize(Number(fresh.dataset.nowMs));
+    const isNew = fresh.dataset.state + isOver(fresh) !== before;
     if (isNew || fresh.dataset.state === "QUEUED") box.replaceChildren(fresh);
-    if (isNew) spoken.textContent = fresh.querySelector(".big").textContent; // to a screen reader: news only
-    read();
+    if (isNew) spoken.textContent = fresh.querySelector(".big").textContent; // screen readers announce changes only
+    readFragment();
   } catch {
-    tellLost("poll", true);
+    setLost("poll", true);
   }
 }
 
-function poll(on) {
-  if (on && polling === null) polling = setInterval(() => document.hidden || look(), POLL_MS * (0.75 + Math.random() / 2));
-  if (!on && polling !== null) polling = clearInterval(polling) ?? null;
+function setPolling(isOn) {
+  if (isOn && pollTimer === null)
+    pollTimer = setInterval(() => document.hidden || loadFragment(), POLL_MS * (0.75 + Math.random() / 2));
+  if (!isOn && pollTimer !== null) pollTimer = clearInterval(pollTimer) ?? null;
 }
 
 function listen() {
-  source = new EventSource(box.dataset.eventsUrl); // comes back by itself, with Last-Event-ID
+  source = new EventSource(box.dataset.eventsUrl); // reconnects by itself, with Last-Event-ID
   source.addEventListener("open", () => {
-    poll(false);
-    tellLost("stream", false);
+    setPolling(false);
+    setLost("stream", false);
   });
   source.addEventListener("purchase", (event) => {
-    const told = JSON.parse(event.data);
-    if (told.state === "QUEUED" && part().dataset.state === "QUEUED") place(told);
-    else look();
+    const status = JSON.parse(event.data);
+    if (status.state === "QUEUED" && fragment().dataset.state === "QUEUED") showPosition(status);
+    else loadFragment();
   });
   source.addEventListener("error", () => {
-    tellLost("stream", source.readyState !== EventSource.CLOSED); // closed: no stream for us, the page asks
-    poll(true); // until the stream is back, or for good
+    setLost("stream", source.readyState !== EventSource.CLOSED); // closed: there is no stream, so polling replaces it
+    setPolling(true);
   });
 }
 
-function end() {
-  poll(false);
-  tellLost("stream", false);
+function stop() {
+  setPolling(false);
+  setLost("stream", false);
   source?.close();
 }
 
-read();
-setInterval(tick, 250);
-if (!("over" in part().dataset)) {
+readFragment();
+setInterval(updateCountdowns, 250);
+if (!isOver(fragment())) {
   if (box.dataset.eventsUrl) listen();
-  else poll(true);
+  else setPolling(true);
 }
-document.addEventListener("visibilitychange", () => document.hidden || "over" in part().dataset || look());
+document.addEventListener("visibilitychange", () => document.hidden || isOver(fragment()) || loadFragment());

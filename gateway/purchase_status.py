@@ -1,0 +1,105 @@
+"""The status of a request, from the cheapest source that is certain to know it.
+
+1. Redis holds every projected outcome.
+2. If Redis remembers the request and inventory's offset has not reached its position, it is queued; no SQL is needed.
+3. Otherwise (being decided right now, or forgotten by Redis) the projection's table is read. Inventory's progress is
+seen
+   a moment late, and a buyer who was shown a decision before Redis lost it must not be told "in the queue" again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from redis.exceptions import RedisError
+
+from gateway import outcome_cache, outcomes
+from gateway.backlog import Estimate
+from gateway.backlog_monitor import shared_monitor
+from gateway.outcome_cache import CachedPurchase
+from gateway.outcomes import PurchaseOutcome
+from gateway.signed_positions import SignedPosition
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.topics import DAY_MS
+from seckill.web.purchase_states import PurchaseState
+
+QUEUE_KEPT_MS = 8 * DAY_MS
+"""Longer than topics keep a request."""
+
+
+class PurchaseStatus(NamedTuple):
+    """`outcome` is None while the request is queued; `position` is None if it is not known."""
+
+    request_id: UUID
+    user_id: str
+    outcome: PurchaseOutcome | None
+    position: RecordPosition | None = None
+    deadline_ms: int | None = None
+
+    @property
+    def state(self) -> PurchaseState:
+        return PurchaseState.QUEUED if self.outcome is None else self.outcome.state
+
+    @property
+    def estimate(self) -> Estimate | None:
+        if self.outcome is not None or self.position is None:
+            return None
+        return shared_monitor().estimate(self.position)
+
+    def body(self, estimate: Estimate | None) -> dict[str, Any]:
+        if self.outcome is None:
+            return {
+                "request_id": str(self.request_id),
+                "state": self.state.value,
+                "position": None if estimate is None else estimate.ahead,
+                "eta_ms": None if estimate is None else estimate.wait_ms,
+                "deadline_ms": self.deadline_ms,
+            }
+        return {
+            "request_id": str(self.request_id),
+            "state": self.state.value,
+            "order_id": None if self.outcome.order_id is None else str(self.outcome.order_id),
+            "pay_before_ms": self.outcome.pay_before_ms,
+            "may_buy_again": self.outcome.may_buy_again,
+        }
+
+
+def fetch_status(request_id: UUID, signed: SignedPosition | None) -> PurchaseStatus | None:
+    """None if the request is unknown. The caller has to compare `user_id`. `signed` comes with a status address."""
+    try:
+        cached = outcome_cache.fetch_purchase(request_id)
+    except (RedisError, TimeoutError):
+        cached = CachedPurchase(None, None)
+    if cached.outcome is not None:
+        return PurchaseStatus(request_id, cached.outcome.user_id, cached.outcome)
+    queued = _queued_status(request_id, signed, cached)
+    is_first = cached.admitted is not None and cached.admitted.is_first
+    if queued is not None and is_first and is_certainly_queued(queued):
+        return queued
+    outcome = outcomes.find_outcome(request_id)
+    if outcome is None:
+        return queued
+    try:
+        outcome_cache.store_outcomes([outcome], notify=False)
+    except RedisError:
+        pass  # the cache is only an optimization here
+    return PurchaseStatus(request_id, outcome.user_id, outcome)
+
+
+def is_certainly_queued(status: PurchaseStatus) -> bool:
+    """True if it is known, without I/O, that inventory has not decided the request yet."""
+    return status.outcome is None and status.position is not None and shared_monitor().is_queued(status.position)
+
+
+def _queued_status(request_id: UUID, signed: SignedPosition | None, cached: CachedPurchase) -> PurchaseStatus | None:
+    is_old = signed is not None and signed.deadline_ms + QUEUE_KEPT_MS < time.time() * 1000
+    if is_old and cached.admitted is None:
+        return None  # its outcome has been pruned, and the topics no longer hold the request
+    if signed is not None:
+        return PurchaseStatus(request_id, signed.user_id, None, signed.position, signed.deadline_ms)
+    if cached.admitted is not None:
+        user_id, deadline_ms, position, _ = cached.admitted
+        return PurchaseStatus(request_id, user_id, None, position, deadline_ms)
+    return None

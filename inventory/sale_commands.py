@@ -1,0 +1,106 @@
+"""What an operator can do to a sale. Each command is one transaction with its audit entry, and each change of stock is
+a ledger entry."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.db import IntegrityError, transaction
+
+from inventory import gate_rebuild, sale_view
+from inventory.locks import lock_stocks
+from inventory.models import LedgerEntry, Sale, Stock
+from inventory.states import Account, EntryKind, SaleState
+from seckill.audit.trail import audited
+from seckill.messaging import database_clock
+
+VERBS = {SaleState.OPEN: "open", SaleState.PAUSED: "pause", SaleState.CLOSED: "close"}
+"""The command that leads to a state."""
+UNITS_MAX, AMOUNT_MAX, CLOSES_AT_MS_MAX = 10**9, 10**15, 10**16
+"""Larger numbers are typing errors, and the price of a purchase would not fit its column."""
+TEXT_CHARACTERS_MAX = 100
+
+
+class SaleCommandRejected(Exception):
+    """The message says why."""
+
+
+def create_sale(
+    name: str, sku: str, units: int, unit_price: int, cap: int, opens_at_ms: int, closes_at_ms: int
+) -> Stock:
+    with audited("sale create", f"{name} {sku}", units=units, unit_price=unit_price, cap=cap, opens_at_ms=opens_at_ms,
+                 closes_at_ms=closes_at_ms):  # fmt: skip
+        if units <= 0 or cap <= 0 or unit_price < 0:
+            raise SaleCommandRejected("units and cap must be at least 1, and the price must not be negative")
+        if closes_at_ms <= opens_at_ms:
+            raise SaleCommandRejected("a sale must end after it opens")
+        if max(units, cap) > UNITS_MAX or unit_price * cap > AMOUNT_MAX:
+            raise SaleCommandRejected(f"at most {UNITS_MAX} units, and at most {AMOUNT_MAX} coins for one purchase")
+        if closes_at_ms > CLOSES_AT_MS_MAX:
+            raise SaleCommandRejected(f"a sale must end before {CLOSES_AT_MS_MAX} ms, got {closes_at_ms}")
+        for text in (name, sku):
+            if not 0 < len(text) <= TEXT_CHARACTERS_MAX or not text.isprintable():
+                raise SaleCommandRejected(
+                    f"name and sku must have 1 to {TEXT_CHARACTERS_MAX} printable characters, got {text!r:.120}"
+                )
+        sale = Sale.objects.create(name=name, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
+        stock = Stock.objects.create(
+            sale=sale, sku=sku, unit_price=unit_price, cap=cap, declared=units, available=units, version=1
+        )
+        _insert_entry(stock, Account.SUPPLY, Account.AVAILABLE, units, EntryKind.DECLARE)
+    gate_rebuild.rebuild_after_commit(stock.id, stock.gate_epoch)
+    sale_view.publish_view(stock.sale_id)
+    return stock
+
+
+def create_sale_in(
+    name: str, sku: str, units: int, unit_price: int, cap: int, *, opens_in_s: float, lasts_s: float
+) -> Stock:
+    """As `create_sale`, with a window relative to now by the database's clock, not by the operator's machine."""
+    opens_at_ms = database_clock.now_ms() + int(opens_in_s * 1000)
+    return create_sale(name, sku, units, unit_price, cap, opens_at_ms, opens_at_ms + int(lasts_s * 1000))
+
+
+def set_sale_state(sale_id: int, state: str) -> None:
+    """A closed sale stays closed."""
+    state = SaleState(state)
+    with audited(f"sale {VERBS[state]}", f"sale {sale_id}"):
+        closed_at_ms = database_clock.now_ms() if state is SaleState.CLOSED else None
+        changed = Sale.objects.filter(id=sale_id).exclude(state=SaleState.CLOSED)
+        if changed.update(state=state, closed_at_ms=closed_at_ms) != 1:
+            raise SaleCommandRejected(f"sale {sale_id} does not exist or is already closed")
+    sale_view.publish_view(sale_id)
+
+
+def adjust_stock(sale_id: int, sku: str, units: int) -> Stock:
+    """Add units to the sale, or remove available ones if `units` is negative."""
+    with audited("sale adjust", f"sale {sale_id} {sku}", units=units):
+        stock = _adjust_locked(sale_id, sku, units)
+    gate_rebuild.rebuild_after_commit(stock.id, stock.gate_epoch)
+    sale_view.publish_view(sale_id)
+    return stock
+
+
+def _adjust_locked(sale_id: int, sku: str, units: int) -> Stock:
+    stock_id = Stock.objects.filter(sale_id=sale_id, sku=sku).values_list("id", flat=True).first()
+    if stock_id is None:
+        raise SaleCommandRejected(f"sale {sale_id} has no article {sku!r}")
+    if not 0 < abs(units) <= UNITS_MAX:
+        raise SaleCommandRejected(f"units must not be 0 and at most {UNITS_MAX}, got {units}")
+    stock = lock_stocks([stock_id])[stock_id]
+    accounts = (Account.SUPPLY, Account.AVAILABLE) if units > 0 else (Account.AVAILABLE, Account.SUPPLY)
+    stock.move_units(*accounts, abs(units))
+    try:
+        with transaction.atomic():
+            Stock.objects.filter(id=stock.id).update(available=stock.available, version=stock.version)
+    except IntegrityError as error:
+        available = stock.available - units
+        raise SaleCommandRejected(f"cannot remove {-units} units: only {available} are available") from error
+    _insert_entry(stock, *accounts, abs(units), EntryKind.ADJUST)
+    return stock
+
+
+def _insert_entry(stock: Stock, debit: Account, credit: Account, units: int, kind: EntryKind) -> None:
+    LedgerEntry.objects.create(
+        stock=stock, version=stock.version, debit=debit, credit=credit, units=units, kind=kind, cause=uuid4()
+    )
