@@ -1,23 +1,24 @@
-"""Values: what can go wrong here that a user can mend."""
+"""Values: errors that a user can fix."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-_NAMED: Final = re.compile(r"(Caused by: )?(?P<said>((\w+\.)+[A-Z]\w*|\w+(Error|Exception)): .*[^:\s])$")
+_NAMED: Final = re.compile(r"(Caused by: )?(?P<text>((\w+\.)+[A-Z]\w*|\w+(Error|Exception)): .*[^:\s])$")
 
 
 class StatsFault(Exception):
-    """Says what happened and what to do; shown as one line, without a traceback."""
+    """The message says what happened and what to do. It is shown as one line without a traceback."""
 
 
-class AnotherLog(StatsFault):
-    """Offsets that are remembered belong to a log that is not this one. Waiting does not mend it."""
+class LogMismatch(StatsFault):
+    """The offsets in the checkpoint belong to another cluster or to other topics. Retrying does not help."""
 
 
-def plain(fault: object) -> str:
-    """The line that says what happened, out of the many that Java adds: the last that names an error and says more."""
+def error_summary(fault: object) -> str:
+    """The one line of a Java or Python traceback that explains the error: the last one with an error name and a
+    text."""
     lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
-    told = [found["said"] for found in map(_NAMED.match, lines) if found]
-    return (told[-1] if told else lines[0] if lines else type(fault).__name__)[:300]
+    texts = [found["text"] for found in map(_NAMED.match, lines) if found]
+    return (texts[-1] if texts else lines[0] if lines else type(fault).__name__)[:300]

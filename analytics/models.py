@@ -1,6 +1,6 @@
-"""The tables of statistics. `run` is the checkpoint of a stream, or one replay; each row is a sum that can be added to.
+"""The tables of statistics. Each row belongs to a run (a stream's checkpoint, or one replay) and is a sum to add to.
 
-Names and columns are those of `analytics.measures.MEASURES`, which is checked by a test.
+The tables below `Statistic` have the names and columns of `analytics.measures.MEASURES`; a test compares them.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from django.db import models
 
 
 class Run(models.Model):
-    """`log`: the cluster and its topics, by their ids. `starts`, `cut`: of each topic and partition; a stream moves its
-    cut with every batch."""
+    """`log` holds the ids of the cluster and its topics. `starts` and `cut` hold an offset for each partition; a stream
+    moves its cut with every batch."""
 
     id = models.UUIDField(primary_key=True)
-    kind = models.CharField(max_length=10)  # live, replay
+    kind = models.CharField(max_length=10)  # live or replay
     log = models.JSONField(default=dict)
     starts = models.JSONField(default=dict)
     cut = models.JSONField(default=dict)
     started_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
-    class Meta:
-        db_table = "analytics_run"
+    def __str__(self) -> str:
+        return f"{self.kind} run {self.id}"
 
 
 class Batch(models.Model):
-    """A batch whose counts have been added: it is never added again. In one transaction with them."""
+    """A batch that was added to the statistics, written in the same transaction, so that it is never added twice."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE)
     batch = models.BigIntegerField()
@@ -33,12 +33,14 @@ class Batch(models.Model):
     added_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        db_table = "analytics_batch"
         constraints = [models.UniqueConstraint(fields=["run", "batch"], name="analytics_batch_once")]
+
+    def __str__(self) -> str:
+        return f"batch {self.batch} of run {self.run_id}"
 
 
 class Staged(models.Model):
-    """Rows on their way: written by many tasks, added by one transaction, then gone."""
+    """Rows on their way: Spark tasks write them, and one transaction adds them to the statistics and deletes them."""
 
     run_id = models.UUIDField()
     batch = models.BigIntegerField()
@@ -47,8 +49,13 @@ class Staged(models.Model):
     row = models.JSONField()
 
     class Meta:
-        db_table = "analytics_staged"
         indexes = [models.Index(fields=["run_id", "batch", "part"], name="analytics_staged_part")]
+
+    def __str__(self) -> str:
+        return f"{self.measure} of batch {self.batch}, part {self.part}"
+
+
+# ── statistics ───────────────────────────────────────────────────────────────────────────────────
 
 
 class Statistic(models.Model):
@@ -58,39 +65,58 @@ class Statistic(models.Model):
         abstract = True
 
 
-class Partition(Statistic):
+class PartitionStatistic(Statistic):
     topic = models.CharField(max_length=249)
     partition = models.IntegerField()
+
+    class Meta:
+        abstract = True
+
+
+class SaleStatistic(Statistic):
+    sale_id = models.BigIntegerField()
+
+    class Meta:
+        abstract = True
+
+
+class ArticleStatistic(SaleStatistic):
+    sku = models.CharField(max_length=100)
+
+    class Meta:
+        abstract = True
+
+
+def _unique_in_run(table: str, *keys: str) -> list[models.BaseConstraint]:
+    """A run has one row for each combination of keys."""
+    return [models.UniqueConstraint(fields=["run", *keys], name=f"analytics_{table}_one")]
+
+
+class Partition(PartitionStatistic):
+    """How far each partition was read."""
+
     records = models.BigIntegerField()
     first_offset = models.BigIntegerField()
     next_offset = models.BigIntegerField()
     last_log_ms = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_partition"
-        constraints = [models.UniqueConstraint(fields=["run", "topic", "partition"], name="analytics_partition_one")]
+        constraints = _unique_in_run("partition", "topic", "partition")
 
 
-class Unreadable(Statistic):
-    """Records that could not be read, by why."""
+class Unreadable(PartitionStatistic):
+    """Records that could not be read, by reason."""
 
-    topic = models.CharField(max_length=249)
-    partition = models.IntegerField()
     fault = models.CharField(max_length=100)
     records = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_unreadable"
-        constraints = [
-            models.UniqueConstraint(fields=["run", "topic", "partition", "fault"], name="analytics_unreadable_one")
-        ]
+        constraints = _unique_in_run("unreadable", "topic", "partition", "fault")
 
 
-class Total(Statistic):
-    """Distinct events by place and kind. `late`: of them, those that came late into the log."""
+class Total(PartitionStatistic):
+    """Distinct events by partition, sale and kind. `late` counts those that reached the log late."""
 
-    topic = models.CharField(max_length=249)
-    partition = models.IntegerField()
     sale_id = models.BigIntegerField()
     kind = models.CharField(max_length=40)
     events = models.BigIntegerField()
@@ -99,30 +125,23 @@ class Total(Statistic):
     late = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_total"
-        constraints = [
-            models.UniqueConstraint(fields=["run", "topic", "partition", "sale_id", "kind"], name="analytics_total_one")
-        ]
+        constraints = _unique_in_run("total", "topic", "partition", "sale_id", "kind")
 
 
-class Flow(Statistic):
-    """Events by second."""
+class Flow(SaleStatistic):
+    """Events by second and kind."""
 
-    sale_id = models.BigIntegerField()
     at_ms = models.BigIntegerField()
     kind = models.CharField(max_length=40)
     events = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_flow"
-        constraints = [models.UniqueConstraint(fields=["run", "sale_id", "at_ms", "kind"], name="analytics_flow_one")]
+        constraints = _unique_in_run("flow", "sale_id", "at_ms", "kind")
 
 
-class SellThrough(Statistic):
+class SellThrough(ArticleStatistic):
     """Units by second."""
 
-    sale_id = models.BigIntegerField()
-    sku = models.CharField(max_length=100)
     at_ms = models.BigIntegerField()
     reserved = models.BigIntegerField()
     released = models.BigIntegerField()
@@ -130,44 +149,36 @@ class SellThrough(Statistic):
 
     class Meta:
         db_table = "analytics_sell_through"
-        constraints = [
-            models.UniqueConstraint(fields=["run", "sale_id", "sku", "at_ms"], name="analytics_sell_through_one")
-        ]
+        constraints = _unique_in_run("sell_through", "sale_id", "sku", "at_ms")
 
 
-class Revenue(Statistic):
+class Revenue(SaleStatistic):
     """Money by minute, in the smallest coin."""
 
-    sale_id = models.BigIntegerField()
     at_ms = models.BigIntegerField()
     orders = models.BigIntegerField()
     amount = models.BigIntegerField()
     refunded = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_revenue"
-        constraints = [models.UniqueConstraint(fields=["run", "sale_id", "at_ms"], name="analytics_revenue_one")]
+        constraints = _unique_in_run("revenue", "sale_id", "at_ms")
 
 
-class Sku(Statistic):
-    """What was asked for."""
+class Sku(ArticleStatistic):
+    """Demand for each article."""
 
-    sale_id = models.BigIntegerField()
-    sku = models.CharField(max_length=100)
     requests = models.BigIntegerField()
     wanted = models.BigIntegerField()
     reserved = models.BigIntegerField()
     sold_out = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_sku"
-        constraints = [models.UniqueConstraint(fields=["run", "sale_id", "sku"], name="analytics_sku_one")]
+        constraints = _unique_in_run("sku", "sale_id", "sku")
 
 
-class Buyer(Statistic):
-    """Who asked how often."""
+class Buyer(SaleStatistic):
+    """Requests of each buyer, and when the first and the last one was sent."""
 
-    sale_id = models.BigIntegerField()
     user_id = models.CharField(max_length=200)
     requests = models.BigIntegerField()
     refused = models.BigIntegerField()
@@ -176,37 +187,27 @@ class Buyer(Statistic):
     last_ms = models.BigIntegerField(null=True)
 
     class Meta:
-        db_table = "analytics_buyer"
-        constraints = [models.UniqueConstraint(fields=["run", "sale_id", "user_id"], name="analytics_buyer_one")]
+        constraints = _unique_in_run("buyer", "sale_id", "user_id")
 
 
-class Latency(Statistic):
-    """How long it took: counts in buckets (analytics.measures.timing.bucket)."""
+class Latency(SaleStatistic):
+    """Latencies as counts in buckets (see `analytics.measures.timing.bucket`)."""
 
-    sale_id = models.BigIntegerField()
     stage = models.CharField(max_length=10)
     bucket = models.IntegerField()
     events = models.BigIntegerField()
     most_ms = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_latency"
-        constraints = [
-            models.UniqueConstraint(fields=["run", "sale_id", "stage", "bucket"], name="analytics_latency_one")
-        ]
+        constraints = _unique_in_run("latency", "sale_id", "stage", "bucket")
 
 
-class Fairness(Statistic):
-    """Who came when, and got it or not, by tenths of a second."""
+class Fairness(ArticleStatistic):
+    """Granted and refused requests by the tenth of a second in which they reached the log."""
 
-    sale_id = models.BigIntegerField()
-    sku = models.CharField(max_length=100)
     came_ms = models.BigIntegerField()
     granted = models.BigIntegerField()
     refused = models.BigIntegerField()
 
     class Meta:
-        db_table = "analytics_fairness"
-        constraints = [
-            models.UniqueConstraint(fields=["run", "sale_id", "sku", "came_ms"], name="analytics_fairness_one")
-        ]
+        constraints = _unique_in_run("fairness", "sale_id", "sku", "came_ms")

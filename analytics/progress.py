@@ -1,4 +1,4 @@
-"""Shell: what a terminal sees while Spark works: a bar for a replay, a line for each batch of a stream."""
+"""Shell: show the progress of Spark on the terminal: a bar for a replay, a line per batch for a stream."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from analytics.jobs.live import Progress as Batch
+from analytics.jobs.live import BatchProgress
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-LOOK_S = 0.3
+POLL_SECONDS = 0.3
 
 
-class Bar:
-    """Tasks that have ended of those that are known: Spark learns of the later ones as it goes."""
+class ProgressBar:
+    """Finished tasks out of those known so far; Spark plans later stages as it goes."""
 
     def __init__(self, console: Console, progress: Progress, text: str) -> None:
         self._console, self._progress = console, progress
@@ -28,16 +28,16 @@ class Bar:
         self._ended = threading.Event()
         self._watching: threading.Thread | None = None
         if not console.is_terminal:
-            self.say(text)
+            self.describe(text)
 
-    def say(self, text: str) -> None:
+    def describe(self, text: str) -> None:
         self._progress.update(self._task, description=text)
         if not self._console.is_terminal:
             self._console.print(text, highlight=False, markup=False)
 
     def watch(self, context: SparkContext) -> None:
         if self._console.is_terminal:
-            self._watching = threading.Thread(target=self._look, args=(context.statusTracker(),), daemon=True)
+            self._watching = threading.Thread(target=self._poll, args=(context.statusTracker(),), daemon=True)
             self._watching.start()
 
     def end(self) -> None:
@@ -45,12 +45,12 @@ class Bar:
         if self._watching is not None:
             self._watching.join(5)
 
-    def _look(self, tracker: Any) -> None:
+    def _poll(self, tracker: Any) -> None:
         stages: dict[int, tuple[int, int]] = {}
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(POLL_SECONDS):
             try:
                 active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
-            except Exception:  # the session has ended meanwhile: so has what was to be watched
+            except Exception:  # the session has ended, and so has the work
                 return
             for number in set(stages) - set(active):
                 stages[number] = (stages[number][1], stages[number][1])
@@ -60,18 +60,18 @@ class Bar:
 
 
 @contextmanager
-def working(console: Console, text: str) -> Iterator[Bar]:
+def progress_bar(console: Console, text: str) -> Iterator[ProgressBar]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = Bar(console, progress, text)
+        bar = ProgressBar(console, progress, text)
         try:
             yield bar
         finally:
             bar.end()
 
 
-class Lines:
-    """One line a batch, and at the end what it came to."""
+class BatchLines:
+    """Prints one line per batch, and knows the totals at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -80,21 +80,21 @@ class Lines:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        with working(self._console, "starting Spark"):
+        with progress_bar(self._console, "starting Spark"):
             yield
 
-    def tell(self, said: Batch | str) -> None:
-        if isinstance(said, str):
-            self._console.print(said, style="yellow", highlight=False, markup=False)
+    def print_line(self, news: BatchProgress | str) -> None:
+        if isinstance(news, str):
+            self._console.print(news, style="yellow", highlight=False, markup=False)
             return
-        self._records += said.records
-        self._behind = said.behind
-        rate = said.records / max(said.took_ms, 1) * 1000
-        text = f"batch {said.batch}: {said.records:,} records in {said.took_ms / 1000:.1f} s"
-        text += f" ({rate:,.0f}/s)" + ("" if said.behind is None else f", {said.behind:,} behind")
+        self._records += news.records
+        self._behind = news.behind
+        rate = news.records / max(news.took_ms, 1) * 1000
+        text = f"batch {news.batch}: {news.records:,} records in {news.took_ms / 1000:.1f} s"
+        text += f" ({rate:,.0f}/s)" + ("" if news.behind is None else f", {news.behind:,} behind")
         self._console.print(f"{time.strftime('%H:%M:%S')}  {text}", highlight=False, markup=False)
 
-    def last_words(self) -> str:
+    def summary(self) -> str:
         if not self._records:
             return "no batch was counted"
         behind = "" if self._behind is None else f", {self._behind:,} behind"

@@ -1,6 +1,6 @@
-"""Shell: one Spark session, quiet: all that Spark and Java have to say goes into a file.
+"""Shell: start one Spark session. The output of Spark and Java goes into files instead of the terminal.
 
-`local[*]` unless another master is named; what a cluster sets itself (memory, cores) is left to it.
+The master is `local[*]` unless another one is named. A cluster keeps its own settings for memory and cores.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analytics import jars, staging
-from analytics.faults import StatsFault, plain
+from analytics import spark_jars, staging
+from analytics.faults import StatsFault, error_summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
-LEAST_JAVA = 17
+JAVA_VERSION_MIN = 17
 _LOG = """\
 status = error
 appender.file.type = File
@@ -32,22 +32,24 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-def settings(master: str, folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`folder`: where Spark may write: its log, and what does not fit into memory."""
+def spark_settings(master: str, folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Spark writes its log, and data that does not fit into memory, to `folder`."""
     cores = os.cpu_count() or 2
     chosen = {
         "spark.app.name": "seckill stats",
         "spark.master": master,
-        "spark.jars": ",".join(str(path) for path in jars.present()),
+        "spark.jars": ",".join(str(path) for path in spark_jars.checked_jars()),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
-        "spark.sql.codegen.hugeMethodLimit": "8000",  # Java never compiles a method that is longer: ten times as slow
+        # Java does not compile methods that are longer than this; they would be ten times slower.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # time alone only forgets, and the next batch does
-        "spark.kafka.consumer.cache.capacity": "512",  # a batch looks several times at each of the 48 partitions
+        # Batches without data would only expire state, which the next batch does anyway.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.kafka.consumer.cache.capacity": "512",  # a batch reads each of the 48 partitions several times
         "spark.ui.showConsoleProgress": "false",
     }
     if master.startswith("local"):
@@ -59,7 +61,7 @@ def settings(master: str, folder: Path, more: Mapping[str, str] | None = None) -
             "spark.driver.memory": "1g",
             "spark.local.dir": str(folder / "scratch"),
             "spark.sql.warehouse.dir": str(folder / "scratch" / "warehouse"),
-            # Each shuffle partition costs a state store and a task in every batch: no more of them than cores.
+            # Each shuffle partition costs a state store and a task per batch, so there are only as many as cores.
             "spark.sql.shuffle.partitions": str(max(2, cores)),
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} -XX:+UseParallelGC",
         }
@@ -70,16 +72,18 @@ def has_java() -> bool:
     return bool(shutil.which("java") or os.environ.get("JAVA_HOME"))
 
 
-def start(master: str, folder: Path, more: Mapping[str, str] | None = None) -> SparkSession:
-    """The session; `StatsFault` where there is no Java, or it does not start."""
+def start_session(master: str, folder: Path, more: Mapping[str, str] | None = None) -> SparkSession:
+    """Raises `StatsFault` if Java is missing or Spark does not start."""
     if not has_java():
-        raise StatsFault(f"Spark needs Java {LEAST_JAVA} or newer (Debian: apt-get install default-jre-headless)")
+        raise StatsFault(f"Spark needs Java {JAVA_VERSION_MIN} or newer (Debian: apt-get install default-jre-headless)")
     folder = folder.absolute()
     (folder / "scratch").mkdir(parents=True, exist_ok=True)
     (folder / "log4j2.properties").write_text(_LOG.format(path=folder / "spark.log"))
-    chosen = settings(master, folder, more)
+    chosen = spark_settings(master, folder, more)
     if master.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or tasks would run whichever is first on the PATH
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # otherwise tasks would run the first Python on the PATH
 
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext, cloudpickle
@@ -94,10 +98,10 @@ def start(master: str, folder: Path, more: Mapping[str, str] | None = None) -> S
         with output.open("ab") as file:
             streams = {"stdout": file, "stderr": file}
             gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
-        # The same settings once more, now that there is a Java to hold them.
+        # The same settings again, now as an object in the Java process.
         return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll(list(chosen.items()))))
     except PySparkRuntimeError as fault:
         end = output.read_text(errors="replace").strip().splitlines()[-3:]
-        raise StatsFault(f"Java did not start Spark: {' '.join(end) or fault}; see {output}") from fault
+        raise StatsFault(f"Java could not start Spark: {' '.join(end) or fault}; see {output}") from fault
     except Py4JError as fault:
-        raise StatsFault(f"Spark did not start on {master}: {plain(fault)}; see {output}") from fault
+        raise StatsFault(f"Spark did not start on {master}: {error_summary(fault)}; see {output}") from fault

@@ -1,8 +1,8 @@
-"""Shell: counts are added to Postgres exactly once, and facts laid down in Parquet under the name of their batch.
+"""Shell: add counts to Postgres exactly once, and write facts to Parquet in a folder per batch.
 
-A batch of a stream may be worked on again after a crash, with the same records and the same id. Its folder of facts is
-written over. Its counts are staged by the tasks that computed them and added by one transaction that first writes down
-(run, batch); where that stands already, nothing is added.
+After a crash a stream repeats its last batch with the same records and the same id. The batch's folder of facts is
+overwritten. Its counts are staged by the tasks that computed them and added by one transaction that first inserts
+(run, batch); if that row exists already, the transaction adds nothing.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from analytics.faults import AnotherLog
-from analytics.measures import MEASURES, How, Measure, Shape
+from analytics.faults import LogMismatch
+from analytics.measures import MEASURES, FrameShape, Measure, MergeRule
 from analytics.sources import Cut, Offsets
-from analytics.staging import stage
-from seckill.streams import faults
+from analytics.staging import stage_rows
+from seckill.messaging import fault_points
 
 if TYPE_CHECKING:
     import psycopg
     from pyspark.sql import DataFrame
 
-ROWS_AT_ONCE = 4  # tasks that write to Postgres, each with a connection of its own
+WRITER_TASKS = 4  # tasks that write to Postgres, each with its own connection
 
 
 def facts_folder(folder: str, run: UUID, batch: int) -> str:
     return f"{folder}/run={run}/batch={batch}"
 
 
-def lay_down(events: DataFrame, folder: str, run: UUID, batch: int) -> None:
-    """Whatever an earlier attempt at this batch has left is written over."""
+def write_facts(events: DataFrame, folder: str, run: UUID, batch: int) -> None:
+    """Overwrites what an earlier attempt at this batch left behind."""
     events.write.mode("overwrite").parquet(facts_folder(folder, run, batch))
 
 
-def begin(url: str, run: UUID, kind: str, log: Mapping[str, Any], cut: Cut | None = None) -> None:
-    """The run stands in its table. A stream that continues has done that before: then it must be the same log, or its
-    offsets mean nothing."""
+def register_run(url: str, run: UUID, kind: str, log: Mapping[str, Any], cut: Cut | None = None) -> None:
+    """Insert the run. If it exists, because a stream continues, its log must be the same, since its offsets are only
+    valid for that log."""
     import psycopg
 
-    starts, ends = (_json(cut.starts), _json(cut.ends)) if cut else ("{}", "{}")
+    starts, ends = (_offsets_json(cut.starts), _offsets_json(cut.ends)) if cut else ("{}", "{}")
     with psycopg.connect(url, connect_timeout=5) as connection:
         connection.execute(
             "INSERT INTO analytics_run (id, kind, log, starts, cut, started_at, updated_at)"
@@ -49,9 +49,9 @@ def begin(url: str, run: UUID, kind: str, log: Mapping[str, Any], cut: Cut | Non
         )
         known = connection.execute("SELECT log FROM analytics_run WHERE id = %s", [run]).fetchone()
     if known is not None and known[0] != log:
-        raise AnotherLog(
-            "the checkpoint belongs to another log (another cluster, or topics that were made anew); "
-            "name a new one with --checkpoint, and it begins at the start"
+        raise LogMismatch(
+            "the checkpoint belongs to another log (another cluster, or topics that were created again); "
+            "start from the beginning with a new folder for --checkpoint"
         )
 
 
@@ -64,7 +64,7 @@ def is_added(url: str, run: UUID, batch: int) -> bool:
 
 
 def is_switched_off(url: str) -> bool:
-    """Whether an operator has told the statistics to hold still (`seckill switch off analytics`)."""
+    """Whether an operator has switched the statistics off."""
     import psycopg
 
     with psycopg.connect(url, connect_timeout=5) as connection:
@@ -72,25 +72,28 @@ def is_switched_off(url: str) -> bool:
         return found.fetchone() is not None
 
 
-def add(url: str, run: UUID, batch: int, shapes: Mapping[Shape, DataFrame], replaces: str | None = None) -> bool:
-    """Compute all measures and add them; False if they had been added before. `replaces`: runs of this kind go."""
+def add_counts(
+    url: str, run: UUID, batch: int, shapes: Mapping[FrameShape, DataFrame], replaces: str | None = None
+) -> bool:
+    """Compute all measures and add them. Returns False if the batch had been added before. Runs of the kind `replaces`
+    are deleted in the same transaction."""
     import psycopg
 
-    with psycopg.connect(url, connect_timeout=5) as connection:  # what an earlier attempt has left
+    with psycopg.connect(url, connect_timeout=5) as connection:  # rows that an earlier attempt left behind
         connection.execute("DELETE FROM analytics_staged WHERE run_id = %s", [run])
-    computed(shapes).coalesce(ROWS_AT_ONCE).foreachPartition(partial(stage, url, str(run), batch))
-    faults.point("analytics.before_commit")
+    compute_measures(shapes).coalesce(WRITER_TASKS).foreachPartition(partial(stage_rows, url, str(run), batch))
+    fault_points.trigger("analytics.before_commit")
     with psycopg.connect(url, connect_timeout=5) as connection:
         is_new = _merge(connection, run, batch)
         connection.execute("DELETE FROM analytics_staged WHERE run_id = %s", [run])
         if replaces is not None:
-            _forget(connection, replaces, run)
-    faults.point("analytics.after_commit")
+            _delete_other_runs(connection, replaces, run)
+    fault_points.trigger("analytics.after_commit")
     return is_new
 
 
-def computed(shapes: Mapping[Shape, DataFrame]) -> DataFrame:
-    """All measures under one another, as rows of (measure, row in JSON): one job for Spark instead of ten."""
+def compute_measures(shapes: Mapping[FrameShape, DataFrame]) -> DataFrame:
+    """All measures as rows of (measure, row as JSON), so that Spark runs one job instead of ten."""
     from functools import reduce
 
     from pyspark.sql import functions as f
@@ -113,7 +116,7 @@ def _merge(connection: psycopg.Connection[Any], run: UUID, batch: int) -> bool:
     if done.rowcount == 0:
         return False
     for measure in MEASURES:
-        connection.execute(_merging(measure), {"run": run, "batch": batch, "measure": measure.name})
+        connection.execute(_merge_statement(measure), {"run": run, "batch": batch, "measure": measure.name})
     connection.execute(
         "UPDATE analytics_run SET updated_at = now(), cut = COALESCE("
         "  (SELECT jsonb_object_agg(topic, ends) FROM (SELECT topic, jsonb_object_agg(partition, next_offset) AS ends"
@@ -124,27 +127,29 @@ def _merge(connection: psycopg.Connection[Any], run: UUID, batch: int) -> bool:
     return True
 
 
-def _forget(connection: psycopg.Connection[Any], kind: str, but: UUID) -> None:
-    """All runs of a kind but one."""
+def _delete_other_runs(connection: psycopg.Connection[Any], kind: str, keep: UUID) -> None:
+    """Delete all runs of a kind except one."""
     others = "(SELECT id FROM analytics_run WHERE kind = %s AND id <> %s)"
     for table in ("batch", *(measure.name for measure in MEASURES)):
         statement = f"DELETE FROM analytics_{table} WHERE run_id IN {others}"
-        connection.execute(statement.encode(), [kind, but])
-    connection.execute("DELETE FROM analytics_run WHERE kind = %s AND id <> %s", [kind, but])
+        connection.execute(statement.encode(), [kind, keep])
+    connection.execute("DELETE FROM analytics_run WHERE kind = %s AND id <> %s", [kind, keep])
 
 
-_HOW: dict[How, str] = {
+_MERGE_SQL: dict[MergeRule, str] = {
     "add": "{0} + EXCLUDED.{1}",
     "least": "LEAST({0}, EXCLUDED.{1})",
     "most": "GREATEST({0}, EXCLUDED.{1})",
 }
 
 
-def _merging(measure: Measure) -> bytes:
-    """One statement: staged rows become rows of the table, or are added to those that are there."""
+def _merge_statement(measure: Measure) -> bytes:
+    """One statement that inserts staged rows into the table of a measure or adds them to existing rows."""
     table = f"analytics_{measure.name}"
     names = ", ".join((*measure.keys, *measure.columns))
-    added = ", ".join(f"{name} = {_HOW[how].format(f'{table}.{name}', name)}" for name, how in measure.columns.items())
+    added = ", ".join(
+        f"{name} = {_MERGE_SQL[rule].format(f'{table}.{name}', name)}" for name, rule in measure.columns.items()
+    )
     statement = (
         f"INSERT INTO {table} (run_id, {names})"
         f" SELECT %(run)s, {', '.join(f'r.{name}' for name in (*measure.keys, *measure.columns))}"
@@ -155,5 +160,5 @@ def _merging(measure: Measure) -> bytes:
     return statement.encode()
 
 
-def _json(offsets: Offsets) -> str:
+def _offsets_json(offsets: Offsets) -> str:
     return json.dumps({topic: {str(number): at for number, at in rows.items()} for topic, rows in offsets.items()})

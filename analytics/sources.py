@@ -1,6 +1,6 @@
-"""Shell: where frames come from: topics, as a batch between two cuts or as a stream.
+"""Shell: read topics into frames, as a batch between two offsets or as a stream.
 
-Any Kafka does, the bundled broker or a cluster: Spark's own connector reads it.
+Spark's own connector reads them, so any Kafka works, the bundled broker or a cluster.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analytics.faults import StatsFault
-from seckill.streams import cluster
-from seckill.topics import TOPICS
+from seckill.messaging import kafka_cluster
+from seckill.messaging.topics import TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BOOTSTRAP_MS = 5_000
 Offsets = Mapping[str, Mapping[int, int]]
-"""Of each topic, of each partition."""
+"""By topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What of the topics is looked at: from `starts`, up to but not including `ends`."""
+    """The offsets to read: from `starts` up to but not including `ends`."""
 
     starts: Offsets
     ends: Offsets
@@ -36,8 +36,8 @@ class Cut:
         )
 
 
-def cut(bootstrap_servers: str, from_ms: int | None = None) -> Cut:
-    """All there is now, or all from a time on; `StatsFault` if nobody answers or a topic is not there."""
+def find_cut(bootstrap_servers: str, from_ms: int | None = None) -> Cut:
+    """All current records, or those from a time on. Raises `StatsFault` if no broker answers or a topic is missing."""
     from kafka import KafkaConsumer, TopicPartition
     from kafka.errors import KafkaError
 
@@ -52,41 +52,44 @@ def cut(bootstrap_servers: str, from_ms: int | None = None) -> Cut:
         for topic in TOPICS:
             found = sorted(consumer.partitions_for_topic(topic) or ())
             if not found:
-                raise StatsFault(f"{bootstrap_servers} has no topic {topic}; `seckill topics` makes it")
+                raise StatsFault(f"{bootstrap_servers} has no topic {topic}; create it with `seckill topics`")
             partitions += [TopicPartition(topic, number) for number in found]
         starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
         if from_ms is not None:
             places = consumer.offsets_for_times(dict.fromkeys(partitions, from_ms))
             starts = {each: place.offset if place else ends[each] for each, place in places.items()}
     except KafkaError as fault:
-        raise StatsFault(f"the broker at {bootstrap_servers} does not answer any more: {fault}") from fault
+        raise StatsFault(f"the broker at {bootstrap_servers} stopped answering: {fault}") from fault
     finally:
         consumer.close()
     return Cut(_by_topic(starts), _by_topic(ends))
 
 
-def identity(bootstrap_servers: str) -> dict[str, str]:
-    """The ids of the cluster and of its topics: two logs of one name are two logs."""
+def log_identity(bootstrap_servers: str) -> dict[str, str]:
+    """The ids of the cluster and its topics, because a topic that was created again is another log with the same
+    name."""
     from kafka.errors import KafkaError
 
     try:
-        found = cluster.describe(bootstrap_servers, TOPICS.values())
+        found = kafka_cluster.describe_cluster(bootstrap_servers, TOPICS.values())
     except KafkaError as fault:
-        raise StatsFault(f"the broker at {bootstrap_servers} does not say which topics it has: {fault}") from fault
+        raise StatsFault(f"the broker at {bootstrap_servers} does not describe its topics: {fault}") from fault
     return {"cluster": found.id, **found.topic_ids}
 
 
-def batch(spark: SparkSession, bootstrap_servers: str, cut: Cut) -> DataFrame:
+def read_batch(spark: SparkSession, bootstrap_servers: str, cut: Cut) -> DataFrame:
     reader = spark.read.format("kafka").options(**_options(bootstrap_servers))
-    return _records(reader.options(startingOffsets=_written(cut.starts), endingOffsets=_written(cut.ends)).load())
+    return _records(
+        reader.options(startingOffsets=_offsets_json(cut.starts), endingOffsets=_offsets_json(cut.ends)).load()
+    )
 
 
-def stream(spark: SparkSession, bootstrap_servers: str, most_records: int) -> DataFrame:
-    """From the start of the log when its checkpoint is new. Records that retention took while nobody read are a hole in
-    the offsets, and counted as one; they are no reason to stop."""
+def read_stream(spark: SparkSession, bootstrap_servers: str, most_records: int) -> DataFrame:
+    """A new checkpoint starts at the beginning of the log. Records that retention deleted before they were read appear
+    as missing offsets in the statistics; they do not stop the stream."""
     reader = spark.readStream.format("kafka").options(**_options(bootstrap_servers))
     reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(most_records), failOnDataLoss="false")
-    # Each look at a batch reads every partition: in as few tasks as there are cores, not in one for each partition.
+    # Every pass over a batch reads all partitions, so use one task per core instead of one per partition.
     return _records(reader.load()).coalesce(spark.sparkContext.defaultParallelism)
 
 
@@ -95,14 +98,14 @@ def _options(bootstrap_servers: str) -> dict[str, str]:
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": ",".join(TOPICS),
         "kafka.isolation.level": "read_committed",
-        # Each task reads up to an end that is known, and asks once more there: half a second for nothing, 48 times.
+        # Each task fetches once more at its known end. The default wait there would cost half a second, 48 times.
         "kafka.fetch.max.wait.ms": "10",
     }
 
 
 def _records(loaded: DataFrame) -> DataFrame:
-    """`read_at` is the time of the batch, whatever the record says of its own: it only ever grows, and is what a stream
-    forgets by. It is written so that it depends on the record: a plain constant Spark would move past its watermark."""
+    """`read_at` is the time of the batch, which only grows; a stream expires its state by it. The expression refers to
+    the record on purpose, because Spark would move a plain constant past the watermark."""
     from pyspark.sql import functions as f
 
     now = f.current_timestamp()
@@ -123,5 +126,5 @@ def _by_topic(offsets: Mapping[object, int]) -> dict[str, dict[int, int]]:
     return found
 
 
-def _written(offsets: Offsets) -> str:
+def _offsets_json(offsets: Offsets) -> str:
     return json.dumps({topic: {str(number): at for number, at in rows.items()} for topic, rows in offsets.items()})

@@ -1,8 +1,8 @@
-"""Shell: the four jars that let Spark read Kafka: fetched once by its own resolver, checked, kept in a cache folder.
+"""Shell: the four jars that let Spark read Kafka, fetched once by Spark's own resolver, verified and cached.
 
-At run time nothing is fetched. The set is not what `--packages` alone would give: the token provider of this version
-is not to be had everywhere, and the one before it does the same (it only builds parameters for SASL), so it is left
-out of the first call and asked for by itself in the second.
+Jobs never fetch anything. A plain `--packages` call would not work everywhere, because some mirrors lack the token
+provider of this version. An older one does the same (it only builds parameters for SASL), so the first call excludes it
+and the second one fetches the older version.
 """
 
 from __future__ import annotations
@@ -39,49 +39,49 @@ SUMS: Final = {name: sum for sum, name in _SUMS}
 TIMEOUT_S: Final = 300
 
 
-def folder() -> Path:
+def jar_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "seckill" / f"spark-{SPARK}"
 
 
-def present(where: Path | None = None) -> list[Path]:
-    """All four, checked; `StatsFault` says what is missing and what to do."""
-    where = where or folder()
+def checked_jars(where: Path | None = None) -> list[Path]:
+    """The paths of all four jars. Raises `StatsFault` if one is missing or has a wrong checksum."""
+    where = where or jar_folder()
     paths = [where / name for name in SUMS]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise StatsFault(
-            f"Spark's connector to Kafka is not there ({', '.join(missing)} missing in {where}); "
-            "`seckill stats fetch` gets it, once"
+            f"Spark's connector for Kafka is incomplete ({', '.join(missing)} missing in {where}); "
+            "run `seckill stats fetch` once"
         )
     for path in paths:
         if _sum(path) != SUMS[path.name]:
-            raise StatsFault(f"{path} is damaged (another checksum); delete it and call `seckill stats fetch`")
+            raise StatsFault(f"{path} is damaged (wrong checksum); delete it and run `seckill stats fetch`")
     return paths
 
 
-def fetch(tell: Callable[[str], None], where: Path | None = None) -> list[Path]:
-    """Fetch them unless they are there. Needs Java and the network; nothing else does."""
-    where = where or folder()
+def fetch_jars(tell: Callable[[str], None], where: Path | None = None) -> list[Path]:
+    """Fetch the jars unless they are cached. This is the only step that needs the network."""
+    where = where or jar_folder()
     try:
-        return present(where)
+        return checked_jars(where)
     except StatsFault:
         pass
     where.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=where.parent, prefix="fetching-") as scratch:
         for number, call in enumerate(CALLS, 1):
-            tell(f"fetching Spark's connector to Kafka, {number} of {len(CALLS)}")
+            tell(f"fetching Spark's connector for Kafka, {number} of {len(CALLS)}")
             _resolve(Path(scratch), call)
         fetched = {_plain_name(path): path for path in (Path(scratch) / "ivy" / "jars").glob("*.jar")}
         absent = set(SUMS) - set(fetched)
         if absent:
-            raise StatsFault(f"the resolver did not bring {', '.join(sorted(absent))}, but {', '.join(fetched)}")
+            raise StatsFault(f"the resolver fetched {', '.join(fetched)}, but not {', '.join(sorted(absent))}")
         where.mkdir(exist_ok=True)
         for name in SUMS:
             fresh = where / f".{name}.{os.getpid()}"
             shutil.copyfile(fetched[name], fresh)
             fresh.replace(where / name)
-    return present(where)
+    return checked_jars(where)
 
 
 def _resolve(scratch: Path, call: tuple[str, ...]) -> None:
@@ -94,7 +94,7 @@ def _resolve(scratch: Path, call: tuple[str, ...]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as late:
-        raise StatsFault(f"the resolver did not end within {TIMEOUT_S} s; is there a network?") from late
+        raise StatsFault(f"the resolver did not finish within {TIMEOUT_S} s; check the network") from late
     if done.returncode:
         said = [
             line for line in done.stderr.splitlines() if "rror" in line or "not found" in line or "UNRESOLVED" in line
@@ -103,7 +103,7 @@ def _resolve(scratch: Path, call: tuple[str, ...]) -> None:
 
 
 def _plain_name(path: Path) -> str:
-    """Spark puts the organisation before the name: org.apache.kafka_kafka-clients-3.9.2.jar."""
+    """Without the organisation that Spark puts in front: org.apache.kafka_kafka-clients-3.9.2.jar."""
     return path.name.partition("_")[2]
 
 

@@ -1,5 +1,5 @@
-"""Shell: what a task of Spark's does with its rows. It travels to the executors as code, so it imports nothing of ours:
-a cluster's machines need `psycopg`, and no copy of this project."""
+"""Shell: write the rows of a Spark task to the staging table. The module is sent to the executors as code and imports
+nothing from this project, so the machines of a cluster need only `psycopg`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _DELETE = "DELETE FROM analytics_staged WHERE run_id = %s AND batch = %s AND par
 _COPY = "COPY analytics_staged (run_id, batch, part, measure, row) FROM STDIN"
 
 
-def stage(url: str, run: str, batch: int, rows: Iterable[Any]) -> None:
-    """A task may run twice: the second replaces what the first has written."""
+def stage_rows(url: str, run: str, batch: int, rows: Iterable[Any]) -> None:
+    """A task may run twice; the second attempt replaces the rows of the first."""
     import psycopg
     from pyspark import TaskContext
 

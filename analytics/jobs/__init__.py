@@ -1,1 +1,2 @@
-"""The two jobs: `live` adds up what comes, `replay` counts what is there. The measures are the same."""
+"""The two jobs: `live` counts new records as they arrive, `replay` counts all existing ones. Both use the same
+measures."""

@@ -1,4 +1,4 @@
-"""Shell: one pass over the topics between two cuts, counted anew; it takes the place of the replay before."""
+"""Shell: count all records between two offsets in one pass. The result replaces the previous replay."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from analytics import schemas, shapes, sinks, sources
-from analytics.measures import Shape
+from analytics import frame_shapes, schemas, sinks, sources
+from analytics.measures import FrameShape
 from analytics.sources import Cut
 
 if TYPE_CHECKING:
@@ -16,49 +16,49 @@ if TYPE_CHECKING:
 
 KIND = "replay"
 RECORDS_PER_TASK = 500_000
-"""Of a shuffle: so many fit into a task's memory with room to spare."""
+"""For shuffles: this many records fit into the memory of a task with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class Replay:
     run: UUID
     cut: Cut
 
 
-def replay(
+def run_replay(
     spark: SparkSession,
     bootstrap_servers: str,
     database_url: str,
     facts: str,
     from_ms: int | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> Replayed:
-    cut = sources.cut(bootstrap_servers, from_ms)
-    say(f"reading {cut.records:,} records")
+    tell: Callable[[str], None] = lambda text: None,
+) -> Replay:
+    cut = sources.find_cut(bootstrap_servers, from_ms)
+    tell(f"reading {cut.records:,} records")
     run = uuid4()
-    sinks.begin(database_url, run, KIND, sources.identity(bootstrap_servers), cut)
-    spread(spark, cut.records)
-    frames, said = looked_at(schemas.events(sources.batch(spark, bootstrap_servers, cut)))
+    sinks.register_run(database_url, run, KIND, sources.log_identity(bootstrap_servers), cut)
+    set_shuffle_partitions(spark, cut.records)
+    frames, kept = measured_frames(schemas.parse_events(sources.read_batch(spark, bootstrap_servers, cut)))
     try:
-        sinks.lay_down(frames["event"].select(*schemas.COLUMNS), facts, run, 0)
-        say(f"counting {cut.records:,} records")
-        sinks.add(database_url, run, 0, frames, replaces=KIND)
+        sinks.write_facts(frames["event"].select(*schemas.COLUMNS), facts, run, 0)
+        tell(f"counting {cut.records:,} records")
+        sinks.add_counts(database_url, run, 0, frames, replaces=KIND)
     finally:
-        said.unpersist()
-    return Replayed(run, cut)
+        kept.unpersist()
+    return Replay(run, cut)
 
 
-def looked_at(said: DataFrame) -> tuple[dict[Shape, DataFrame], DataFrame]:
-    """What the measures look at, and the frame beneath it, which is kept until it is given back: on disk, so that
-    memory does not depend on how much there is."""
+def measured_frames(events: DataFrame) -> tuple[dict[FrameShape, DataFrame], DataFrame]:
+    """The frames for the measures, and the frame below them, which the caller must unpersist. It is kept on disk so
+    that memory does not depend on the number of records."""
     from pyspark import StorageLevel
 
-    numbered = shapes.numbered(said).persist(StorageLevel.DISK_ONLY)
-    unique = shapes.distinct(numbered, "")
-    return {"record": numbered, "event": unique, "step": shapes.steps(unique, "")}, numbered
+    numbered = frame_shapes.with_copy_numbers(events).persist(StorageLevel.DISK_ONLY)
+    unique = frame_shapes.distinct_events(numbered, "")
+    return {"record": numbered, "event": unique, "step": frame_shapes.request_steps(unique, "")}, numbered
 
 
-def spread(spark: SparkSession, records: int) -> None:
-    """As many shuffle partitions as the records need, but no fewer than the session began with."""
+def set_shuffle_partitions(spark: SparkSession, records: int) -> None:
+    """As many as the records need, but no fewer than the session started with."""
     least = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
     spark.conf.set("spark.sql.shuffle.partitions", max(least, -(-records // RECORDS_PER_TASK)))

@@ -1,8 +1,8 @@
-"""Frames to frames: what is counted. One table of all measures; each is plain Spark, for a batch and a stream alike.
+"""The table of measures: what is counted, in plain Spark that works for a batch and for a stream.
 
-Everything here can be added up: a measure names its key, and for each column how two rows of one key become one
-(added, the least, the most). So a stream computes the same frame from each batch and merges it into what is there,
-and the sum is what one pass over the whole log would have given.
+A measure names its key columns, and for each other column how two rows with the same key are merged: by sum, minimum or
+maximum. A stream computes the same frame for each batch and merges it into the table, so the result equals one pass
+over the whole log.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from analytics.measures import counting, people, timing
+from analytics.measures import buyers, counting, timing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-How = Literal["add", "least", "most"]
-Shape = Literal["record", "event", "step"]
-"""What a measure looks at: every record, every distinct event, or every distinct event beside its request."""
+MergeRule = Literal["add", "least", "most"]
+FrameShape = Literal["record", "event", "step"]
+"""The input of a measure: every record, every distinct event, or every distinct event joined with its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The table analytics_<name>: `frame` gives exactly its keys and columns, each key once."""
+    """`frame` returns exactly the keys and columns of the table analytics_<name>, with each key once."""
 
     name: str
-    of: Shape
+    of: FrameShape
     keys: tuple[str, ...]
-    columns: Mapping[str, How]
+    columns: Mapping[str, MergeRule]
     frame: Callable[[DataFrame], DataFrame]
 
 
@@ -75,7 +75,7 @@ MEASURES = (
         "event",
         ("sale_id", "user_id"),
         {"requests": "add", "refused": "add", "granted": "add", "first_ms": "least", "last_ms": "most"},
-        people.buyers,
+        buyers.buyers,
     ),
     Measure(
         "latency",
@@ -84,5 +84,5 @@ MEASURES = (
         {"events": "add", "most_ms": "most"},
         timing.latency,
     ),
-    Measure("fairness", "step", ("sale_id", "sku", "came_ms"), {"granted": "add", "refused": "add"}, people.fairness),
+    Measure("fairness", "step", ("sale_id", "sku", "came_ms"), {"granted": "add", "refused": "add"}, buyers.fairness),
 )

@@ -1,4 +1,4 @@
-"""Frames to frames: how many, by place and kind. What the books are compared with (I22) is made here."""
+"""Measures of counts by partition and kind. The consistency report compares them with the database (I22)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def partitions(records: DataFrame) -> DataFrame:
-    """How far each partition was read. Records beyond those that were counted as events were duplicates."""
+    """How far each partition was read. Records that do not count as events are duplicates."""
     from pyspark.sql import functions as f
 
     return records.groupBy("topic", "partition").agg(
@@ -30,7 +30,7 @@ def unreadable(events: DataFrame) -> DataFrame:
 
 
 def totals(events: DataFrame) -> DataFrame:
-    """Distinct events, with the units and the money they speak of, and how many of them came late into the log."""
+    """Distinct events with their units and amounts, and how many of them reached the log late."""
     from pyspark.sql import functions as f
 
     return (
@@ -50,10 +50,10 @@ def skus(events: DataFrame) -> DataFrame:
 
     asked = readable(events).where(f.col("kind").isin(REQUESTED, *DECISIONS))
     return asked.groupBy("sale_id", "sku").agg(
-        count(REQUESTED).alias("requests"),
-        units(REQUESTED).alias("wanted"),
-        units("RESERVED").alias("reserved"),
-        count("SOLD_OUT").alias("sold_out"),
+        count_of(REQUESTED).alias("requests"),
+        sum_of(REQUESTED).alias("wanted"),
+        sum_of("RESERVED").alias("reserved"),
+        count_of("SOLD_OUT").alias("sold_out"),
     )
 
 
@@ -63,13 +63,13 @@ def readable(events: DataFrame) -> DataFrame:
     return events.where(f.col("fault").isNull())
 
 
-def count(*kinds: str) -> Column:
+def count_of(*kinds: str) -> Column:
     from pyspark.sql import functions as f
 
     return f.count_if(f.col("kind").isin(*kinds))
 
 
-def units(kind: str, of: str = "quantity") -> Column:
+def sum_of(kind: str, of: str = "quantity") -> Column:
     from pyspark.sql import functions as f
 
     return f.sum(f.when(f.col("kind") == kind, f.col(of)).otherwise(0))

@@ -1,23 +1,23 @@
-"""Frames to frames: what happened when, and how long it took. A row holds the start of its second or minute, in ms."""
+"""Measures over time: rates, curves and latencies. A row holds the start of its second or minute in ms."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from analytics.measures.counting import count, readable, units
+from analytics.measures.counting import count_of, readable, sum_of
 from analytics.schemas import DECISIONS, PAID, PLACED, REFUNDED, RELEASED, REQUESTED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ARRIVED: Final = "arrived"
-"""A request, counted when it stands in the log; by its own kind it is counted when it was admitted."""
+"""A request counted by the time it reached the log; under its own kind it is counted by the time of admission."""
 SECOND_MS, MINUTE_MS = 1_000, 60_000
 BUCKETS_PER_DOUBLING: Final = 8
 
 
 def flow(events: DataFrame) -> DataFrame:
-    """Events by second and kind: rates; the sums of two kinds, one less the other, are the backlog between them."""
+    """Events by second and kind. The difference between the running sums of two kinds is the backlog between them."""
     from pyspark.sql import functions as f
 
     happened = f.struct(_start("at_ms", SECOND_MS).alias("at_ms"), f.col("kind"))
@@ -28,19 +28,19 @@ def flow(events: DataFrame) -> DataFrame:
 
 
 def sell_through(events: DataFrame) -> DataFrame:
-    """Units that were reserved, came back and were paid, by second; their running sums are the curve."""
+    """Units reserved, released and paid, by second. Their running sums are the curve of the chart."""
     from pyspark.sql import functions as f
 
     moved = readable(events).where(f.col("kind").isin("RESERVED", RELEASED, PAID))
     return (
         moved.withColumn("at_ms", _start("at_ms", SECOND_MS))
         .groupBy("sale_id", "sku", "at_ms")
-        .agg(units("RESERVED").alias("reserved"), units(RELEASED).alias("released"), units(PAID).alias("sold"))
+        .agg(sum_of("RESERVED").alias("reserved"), sum_of(RELEASED).alias("released"), sum_of(PAID).alias("sold"))
     )
 
 
 def revenue(events: DataFrame) -> DataFrame:
-    """By minute, in the smallest coin. A payment that came too late was never revenue, and its return takes none."""
+    """By minute, in the smallest coin. A late payment is never revenue, so its refund does not reduce it."""
     from pyspark.sql import functions as f
 
     money = readable(events).where(f.col("kind").isin(PAID, REFUNDED))
@@ -48,14 +48,14 @@ def revenue(events: DataFrame) -> DataFrame:
         money.withColumn("at_ms", _start("at_ms", MINUTE_MS))
         .groupBy("sale_id", "at_ms")
         .agg(
-            count(PAID).alias("orders"), units(PAID, "amount").alias("amount"),
-            units(REFUNDED, "amount").alias("refunded"),
+            count_of(PAID).alias("orders"), sum_of(PAID, "amount").alias("amount"),
+            sum_of(REFUNDED, "amount").alias("refunded"),
         )
     )  # fmt: skip
 
 
 def latency(steps: DataFrame) -> DataFrame:
-    """From admission to decision, order and payment, as counts in buckets that grow by a twelfth (see `bucket`)."""
+    """From admission to decision, order and payment, as counts in buckets that grow by 9 % (see `bucket`)."""
     from pyspark.sql import functions as f
 
     stage = f.when(f.col("kind") == PLACED, "order").when(f.col("kind") == PAID, "payment").otherwise("decision")
@@ -68,14 +68,14 @@ def latency(steps: DataFrame) -> DataFrame:
 
 
 def bucket(column: str) -> Column:
-    """Eight buckets for each doubling: whoever reads a percentile from them is wrong by 4.5 % at most."""
+    """Eight buckets for each doubling, so a percentile read from them is off by 4.5 % at most."""
     from pyspark.sql import functions as f
 
     return f.floor(f.log2(f.col(column) + 1) * BUCKETS_PER_DOUBLING)
 
 
 def middle_ms(number: int) -> float:
-    """The time that a bucket stands for: the geometric middle of its ends."""
+    """The geometric mean of the limits of a bucket."""
     return float(2 ** ((number + 0.5) / BUCKETS_PER_DOUBLING) - 1)
 
 
@@ -86,4 +86,4 @@ def _start(column: str, step_ms: int) -> Column:
 
 
 STEPS: Final = (*DECISIONS, PLACED, PAID)
-"""Kinds that are looked at beside their request."""
+"""The kinds that are joined with their request."""

@@ -1,6 +1,6 @@
-"""The page: what the tables say, in pictures; one file that opens from disk and needs no network."""
+"""The statistics page: the numbers of one run as pictures, in one file that opens from disk without a network."""
 
-from analytics.report.page import as_json, sentence, written
-from analytics.report.reading import Found, read
+from analytics.report.page import headline, render_page, statistics_as_json
+from analytics.report.queries import RunStatistics, read_statistics
 
-__all__ = ["Found", "as_json", "read", "sentence", "written"]
+__all__ = ["RunStatistics", "headline", "read_statistics", "render_page", "statistics_as_json"]

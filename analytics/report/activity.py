@@ -1,6 +1,6 @@
-"""Plain functions: when something happened, as spans with pauses between them.
+"""Machine: split a time axis into spans of activity with pauses between them.
 
-A rush takes twenty seconds and an unpaid order expires hours later. One axis over both would show the rush as one bin.
+A rush takes twenty seconds, but an unpaid order expires hours later. On one axis over both the rush would be one bin.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ SPANS_MAX = 6
 
 
 class Span(NamedTuple):
-    """From the step before the first event to the end of the last event's step."""
+    """From one step before the first event to the end of the last event's step."""
 
     from_ms: int
     to_ms: int
 
 
 def spans(times: Iterable[int], step_ms: int) -> list[Span]:
-    """Split at pauses; at most SPANS_MAX of them, so only the longest pauses split when there are many."""
+    """Split at pauses. At most SPANS_MAX spans, so with many pauses only the longest ones split."""
     ordered = sorted(set(times))
     pause_ms = max(PAUSE_MS, PAUSE_STEPS * step_ms)
     gaps = [(after - before, after) for before, after in pairwise(ordered)]
@@ -36,8 +36,8 @@ def spans(times: Iterable[int], step_ms: int) -> list[Span]:
     return found
 
 
-def lasted(milliseconds: int) -> str:
-    """For the mark at a break: the two largest units."""
+def duration_text(milliseconds: int) -> str:
+    """In its two largest units."""
     seconds = round(milliseconds / 1000)
     for unit, size, smaller, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
         if seconds >= size:

@@ -1,4 +1,4 @@
-"""Shell: what the page shows, out of the tables: one run, summed up by Postgres to what fits on a page."""
+"""Shell: read the statistics of one run, aggregated by Postgres to what fits on a page."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import psycopg
 from psycopg.rows import dict_row
 
 from analytics.faults import StatsFault
-from analytics.measures.people import SUSPECT_GAP_MS, SUSPECT_REQUESTS
+from analytics.measures.buyers import SUSPECT_GAP_MS, SUSPECT_REQUESTS
 from analytics.report.activity import PAUSE_MS
 
-MOST_POINTS = 600
-"""Of a curve: a page is not wider. Longer sales are shown in longer steps."""
-MOST_ROWS = 20
+POINTS_MAX = 600
+"""Points per curve. A longer sale is shown in longer steps."""
+ROWS_MAX = 20
+BUYER_REQUESTS_MAX = 20
+"""Buyers with at least this many requests are counted together."""
 STEPS_MS = (1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000, 86_400_000)
 
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunStatistics:
     run: UUID
     kind: str
     updated_ms: int
@@ -51,7 +53,7 @@ SELECT COALESCE(sum(LEAST(at_ms - before, %(pause)s)), 0)::bigint AS lasted FROM
     SELECT at_ms, lag(at_ms) OVER (ORDER BY at_ms) AS before
     FROM (SELECT DISTINCT at_ms FROM analytics_flow WHERE run_id = %(run)s) AS seconds) AS steps
 """
-"""How long something happened, pauses counted as no longer than PAUSE_MS."""
+"""The duration of all activity, where a pause counts as PAUSE_MS at most."""
 _QUERIES = {
     "partitions": """
         SELECT p.topic, sum(records)::bigint AS records, sum(next_offset - first_offset - records)::bigint AS holes,
@@ -85,8 +87,8 @@ _QUERIES = {
     "skus": """
         SELECT sale_id, sku, requests, wanted, reserved, sold_out FROM analytics_sku
         WHERE run_id = %(run)s ORDER BY requests DESC, sku LIMIT 20""",
-    "buyers": """
-        SELECT LEAST(requests, 20) AS requests, count(*) AS buyers FROM analytics_buyer
+    "buyers": f"""
+        SELECT LEAST(requests, {BUYER_REQUESTS_MAX}) AS requests, count(*) AS buyers FROM analytics_buyer
         WHERE run_id = %(run)s AND requests > 0 GROUP BY 1 ORDER BY 1""",
     "latency": """
         SELECT sale_id, stage, bucket, events, most_ms FROM analytics_latency
@@ -102,27 +104,27 @@ FROM analytics_buyer WHERE run_id = %(run)s AND requests >= {SUSPECT_REQUESTS}
 """
 
 
-def read(url: str, kind: str | None = None) -> Found:
-    """The run that was added to last; `StatsFault` if there is none."""
+def read_statistics(url: str, kind: str | None = None) -> RunStatistics:
+    """The run that was updated last. Raises `StatsFault` if there is none."""
     try:
         with psycopg.connect(url, connect_timeout=5, row_factory=dict_row) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             run = connection.execute(_RUN, {"kind": kind}).fetchone()
             if run is None:
                 word = kind or "replay"
-                raise StatsFault(f"no statistics have been made yet: `seckill stats {word}` makes some")
+                raise StatsFault(f"no statistics have been made yet; run `seckill stats {word}`")
             wanted = {"run": run["id"], "step": _step_ms(connection, run["id"])}
             rows = {name: connection.execute(query, wanted).fetchall() for name, query in _QUERIES.items()}
             worst = "SELECT sale_id, user_id, requests, refused, granted, first_ms, last_ms"
-            order = f" ORDER BY requests DESC, user_id LIMIT {MOST_ROWS}"
+            order = f" ORDER BY requests DESC, user_id LIMIT {ROWS_MAX}"
             suspects = connection.execute(worst + _SUSPECTS + order, wanted).fetchall()
             counted = connection.execute("SELECT count(*) AS buyers" + _SUSPECTS, wanted).fetchone()
     except psycopg.errors.UndefinedTable as fault:
-        raise StatsFault("the database has no tables for statistics: `seckill manage migrate` makes them") from fault
+        raise StatsFault("the database has no tables for statistics; run `seckill manage migrate`") from fault
     except psycopg.Error as fault:
         raise StatsFault(f"the database cannot be read: {str(fault).splitlines()[0]}") from fault
     assert counted is not None
-    return Found(
+    return RunStatistics(
         run["id"], run["kind"], run["updated_ms"], wanted["step"], suspects=suspects,
         suspect_count=counted["buyers"], **rows,
     )  # fmt: skip
@@ -130,4 +132,4 @@ def read(url: str, kind: str | None = None) -> Found:
 
 def _step_ms(connection: Any, run: UUID) -> int:
     lasted = connection.execute(_ACTIVE, {"run": run, "pause": PAUSE_MS}).fetchone()["lasted"]
-    return next((step for step in STEPS_MS if lasted / step <= MOST_POINTS), STEPS_MS[-1])
+    return next((step for step in STEPS_MS if lasted / step <= POINTS_MAX), STEPS_MS[-1])

@@ -1,5 +1,6 @@
-"""Below the services: who did what to the sale by hand, and what came of it.
+"""The audit trail: who changed what by hand, and with which result.
 
-In:    every operator's verb, wherever it is spoken (`trail.acting`).
+In:    every operator's command, wrapped in `trail.audited`.
 Out:   rows that are only ever added; `seckill audit` lists them.
+Used by: every package with commands for operators.    Uses: Django.
 """

@@ -1,9 +1,9 @@
-"""Every operator's verb is spoken inside `acting`: its row and its effects are one transaction.
+"""Every command of an operator runs inside `audited`: its row and its effects are one transaction.
 
-    with acting("sale adjust", f"sale {sale_id} {sku}", units=units):
+    with audited("sale adjust", f"sale {sale_id} {sku}", units=units):
         …
 
-What is refused (an exception, or another `result`) leaves its row, too: an attempt is worth knowing of.
+A refused command (an exception, or another `result`) leaves a row too, because attempts are worth knowing.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
-from seckill.audit.models import Entry
+from seckill.audit.models import AuditEntry
 
 log = logging.getLogger(__name__)
 
 DONE = "done"
-MOST_RESULT = 2000
+RESULT_MAX = 2000
 
 
 @dataclass(slots=True)
-class Act:
-    """What the block may change while it runs."""
+class AuditedAction:
+    """The block may change `result` while it runs."""
 
     result: str = DONE
 
 
-_speaker: ContextVar[str | None] = ContextVar("speaker", default=None)
+_actor: ContextVar[str | None] = ContextVar("actor", default=None)
 
 
 @contextmanager
-def spoken_by(name: str) -> Iterator[None]:
-    """Inside, it is he who acts: somebody who has signed in."""
-    token = _speaker.set(name)
+def acting_as(name: str) -> Iterator[None]:
+    """Inside, this signed-in user is recorded as the actor."""
+    token = _actor.set(name)
     try:
         yield
     finally:
-        _speaker.reset(token)
+        _actor.reset(token)
 
 
 @contextmanager
-def acting(verb: str, target: str, *, actor: str | None = None, **arguments: Any) -> Iterator[Act]:
-    """One transaction around the verb and its row. `arguments` are what JSON can hold."""
-    act = Act()
+def audited(verb: str, target: str, *, actor: str | None = None, **arguments: Any) -> Iterator[AuditedAction]:
+    """One transaction around the command and its row. `arguments` must be JSON values."""
+    action = AuditedAction()
     try:
         with transaction.atomic():
-            yield act
-            _write(verb, target, actor, arguments, act.result)
+            yield action
+            _write(verb, target, actor, arguments, action.result)
     except Exception as fault:
-        if not connection.in_atomic_block:  # else the row would go the way of the caller's transaction
+        if not connection.in_atomic_block:  # else the caller's rollback would remove the row
             _note_refusal(verb, target, actor, arguments, fault)
         raise
 
 
-def listed(*, verb: str | None = None, target: str | None = None, most: int | None = None) -> list[Entry]:
-    """The newest `most`, oldest first. A verb matches by its beginning: "sale" finds "sale close"."""
-    chosen = Entry.objects.order_by("-id")
+def list_entries(*, verb: str | None = None, target: str | None = None, most: int | None = None) -> list[AuditEntry]:
+    """The newest `most` entries, oldest first. A verb matches by its beginning: "sale" finds "sale close"."""
+    chosen = AuditEntry.objects.order_by("-id")
     if verb is not None:
         chosen = chosen.filter(verb__startswith=verb)
     if target is not None:
@@ -73,11 +73,10 @@ def listed(*, verb: str | None = None, target: str | None = None, most: int | No
     return list(chosen[:most])[::-1]
 
 
-def operator() -> str:
-    """Who speaks, unless the caller knows better: who has signed in, the environment's operator, or the user of this
-    machine."""
-    if (speaker := _speaker.get()) is not None:
-        return speaker
+def current_operator() -> str:
+    """The actor if the caller names none: the signed-in user, SECKILL_OPERATOR, or the user of this machine."""
+    if (actor := _actor.get()) is not None:
+        return actor
     if settings.ENVIRONMENT.operator:
         return str(settings.ENVIRONMENT.operator)
     try:
@@ -89,16 +88,16 @@ def operator() -> str:
 def _note_refusal(verb: str, target: str, actor: str | None, arguments: dict[str, Any], fault: Exception) -> None:
     try:
         _write(verb, target, actor, arguments, f"{type(fault).__name__}: {fault}")
-    except DatabaseError as away:  # perhaps the very reason of the refusal
-        log.warning("not audited", extra={"verb": verb, "target": target, "reason": str(away)})
+    except DatabaseError as away:  # perhaps the reason for the refusal
+        log.warning("cannot write the audit trail", extra={"verb": verb, "target": target, "reason": str(away)})
 
 
 def _write(verb: str, target: str, actor: str | None, arguments: dict[str, Any], result: str) -> None:
-    Entry.objects.create(
-        actor=(actor or operator())[:200],
+    AuditEntry.objects.create(
+        actor=(actor or current_operator())[:200],
         verb=verb,
         target=target[:200],
         arguments=arguments,
-        result=result.replace("\0", "\\0")[:MOST_RESULT],
+        result=result.replace("\0", "\\0")[:RESULT_MAX],
     )
     log.info("audited", extra={"verb": verb, "target": target, "result": result[:200]})

@@ -1,10 +1,10 @@
-"""Codec: SECKILL_DATABASE_URL → Django's settings of the database, with the limits of every session.
+"""Codec: SECKILL_DATABASE_URL → Django's database settings, with limits for every session.
 
-The address is read by libpq's own parser, so every option that the report's driver knows is honoured here, too, and an
-unknown one is an error. Options of the address win over ours.
+libpq's own parser reads the address, so every option that psycopg knows works here, and an unknown one is an error.
+Options in the address override ours.
 
-The limits let successors through when a process is frozen or its host is gone: what it held is free again after
-`IDLE_IN_TRANSACTION_MS`, and a peer that does not answer is given up after `SILENCE_MS`.
+The limits free what a frozen process or a lost host holds: its locks after `IDLE_IN_TRANSACTION_MS`, its connections
+after `SILENCE_MS`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from seckill.environment import BadEnvironment
+from seckill.config.environment import BadEnvironment
 
 IDLE_IN_TRANSACTION_MS = 5_000
-"""A transaction that asks nothing for so long is rolled back: its process is frozen, gone, or waits for another one."""
+"""Postgres rolls back a transaction that is idle for this long: its process is frozen, gone, or waiting elsewhere."""
 LOCK_MS = 5_000
 SILENCE_MS = 10_000
 CHECK_CLIENT_MS = 1_000
-"""During a long statement the server looks this often whether its client is still connected."""
+"""How often the server checks during a long statement whether its client is still connected."""
 KEEPALIVE = {"idle": 5, "interval": 2, "count": 3}
 WEB_STATEMENT_MS = 5_000
 BATCH_STATEMENT_MS = 30_000
@@ -30,7 +30,7 @@ NAMES = {name: name.upper() for name in ("user", "password", "host", "port")} | 
 
 
 def settings_of(url: str, *, pool: int = 0, statement_timeout_ms: int = 0) -> dict[str, Any]:
-    """Of Django's DATABASES. `pool`: connections shared by the threads of the process; 0: each has its own."""
+    """One entry of Django's DATABASES. `pool`: connections shared by the threads; 0: each thread has its own."""
     known = _parse(url)
     limits = " ".join(f"-c {name}={value}" for name, value in session_limits(statement_timeout_ms).items())
     options: dict[str, Any] = {
@@ -62,7 +62,7 @@ def session_limits(statement_timeout_ms: int) -> dict[str, int]:
 
 
 def server_limits() -> dict[str, int]:
-    """What a server of ours does for every client: give up one that is gone."""
+    """Settings of a Postgres server that we start: it drops clients that are gone."""
     return {
         "client_connection_check_interval": CHECK_CLIENT_MS,
         "tcp_user_timeout": SILENCE_MS,

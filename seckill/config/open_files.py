@@ -1,12 +1,12 @@
-"""How many files a process may open: each connection is one."""
+"""The limit of open files of this process. Every connection is an open file."""
 
 import resource
 
-FILES = 8192
+OPEN_FILES_WANTED = 8192
 
 
-def raise_limit(wanted: int = FILES) -> None:
-    """As far as the hard limit allows."""
+def raise_limit(wanted: int = OPEN_FILES_WANTED) -> None:
+    """Raise the soft limit, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))

@@ -1,8 +1,8 @@
-"""Where a server may listen: on loopback, and beyond it only with SECKILL_ALLOW_PUBLIC_BIND=1.
+"""Servers listen on loopback; with SECKILL_ALLOW_PUBLIC_BIND=1 they may listen on other addresses, too.
 
-Every server we start goes through `check_bind`: metrics pages, the sandbox, Locust's page, and (by `check_granian`) the
-gateway and the live streams. mqcore has a setting of its own, because it speaks to clients without passwords.
-Only the standard library is imported here, so that the sandbox can use it, too.
+Every server that we start calls `check_bind`: metrics pages, the sandbox, Locust's page, and (through `check_granian`)
+the gateway and the live streams. mqcore has a setting of its own, because its clients need no passwords. This module
+imports only the standard library, so the sandbox can use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALLOW = "SECKILL_ALLOW_PUBLIC_BIND"
 
 
 class PublicBind(SystemExit):
-    """The address is reachable from other machines, and that was not asked for."""
+    """The address is reachable from other machines, and the environment does not allow that."""
 
 
 def check_bind(host: str, server: str, variables: Mapping[str, str] = os.environ) -> str:
@@ -34,7 +34,7 @@ def check_bind(host: str, server: str, variables: Mapping[str, str] = os.environ
 def check_granian(
     server: str, arguments: Sequence[str] | None = None, variables: Mapping[str, str] = os.environ
 ) -> None:
-    """For an application that Granian loads: Granian's own host option, from its command line or environment."""
+    """The same check for an application that Granian loads, on the host of its command line or environment."""
     words = list(sys.argv if arguments is None else arguments)
     given = [after for word, after in pairwise(words) if word == "--host"]
     given += [word.removeprefix("--host=") for word in words if word.startswith("--host=")]

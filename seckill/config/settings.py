@@ -1,11 +1,11 @@
-"""Django's settings, made from the environment (seckill/environment.py)."""
+"""Django's settings, made from the environment (seckill/config/environment.py)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from seckill.database import settings_of
-from seckill.environment import BadEnvironment, read
+from seckill.config.database import settings_of
+from seckill.config.environment import BadEnvironment, read
 
 try:
     ENVIRONMENT = read()
@@ -18,29 +18,33 @@ try:
     }
 except BadEnvironment as bad:
     raise SystemExit(f"seckill: {bad}") from None  # one line for the operator, not a traceback
-HERE = Path(__file__).parent
+WEB = Path(__file__).parent.parent / "web"
 
 SECRET_KEY = ENVIRONMENT.secret_key
+SECRET_KEY_FALLBACKS = [key.strip() for key in ENVIRONMENT.secret_key_fallbacks.split(",") if key.strip()]
 DEBUG = ENVIRONMENT.debug
 ALLOWED_HOSTS = [host.strip() for host in ENVIRONMENT.allowed_hosts.split(",") if host.strip()]
 ALLOWED_HOSTS += [host.strip() for host in ENVIRONMENT.console_hosts.split(",") if host.strip()]
-ROOT_URLCONF = "seckill.urls"
-WSGI_APPLICATION = "seckill.wsgi.application"
+ROOT_URLCONF = "seckill.config.urls"
+WSGI_APPLICATION = "gateway.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
-LOCALE_PATHS = [HERE / "locale"]
+LOCALE_PATHS = [WEB / "locale"]
+FORMAT_MODULE_PATH = ["seckill.web.formats"]
 
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
-    "django.contrib.auth",  # for operators only: a buyer's cookie holds a token of ours, and no table
+    "django.contrib.auth",  # for operators only; a buyer's cookie holds a signed token, which needs no table
     "django.contrib.sessions",
+    "django.contrib.messages",
     "django.contrib.staticfiles",
-    "seckill.streams",
+    "seckill.messaging",
     "seckill.audit",
-    "seckill.console",
+    "seckill.console.apps.ConsoleConfig",
+    "seckill.console.apps.OperatorAdminConfig",  # after the console, whose templates replace some of its own
     "gateway",
     "inventory",
     "orders",
@@ -48,50 +52,58 @@ INSTALLED_APPS = [
     "analytics",
 ]
 MIDDLEWARE = [
-    "seckill.request_limits.checked_headers",
-    "seckill.forwarded.from_proxies_only",
+    "seckill.web.request_limits.limit_headers",
+    "seckill.web.forwarded.trust_proxies_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "seckill.headers.on_every_page",
-    "seckill.problems.every_error",
-    "seckill.only_pages.Sessions",
-    "seckill.only_pages.Common",
+    "seckill.web.content_security.content_security_policy",
+    "seckill.web.problems.api_errors_as_problems",
+    "seckill.web.page_middleware.Sessions",
+    "seckill.web.page_middleware.Locale",
+    "seckill.web.page_middleware.Common",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "seckill.only_pages.Authentication",
+    "seckill.web.page_middleware.Authentication",
+    "seckill.web.page_middleware.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 APPEND_SLASH = False
-DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024  # of each open connection; no form of ours is longer
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024  # for each open connection; our longest form is shorter
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [HERE / "templates"],
+        "DIRS": [WEB / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
-            "builtins": ["seckill.tags"],
-            "context_processors": ["django.template.context_processors.request", "seckill.pages.on_every_page"],
+            "builtins": ["seckill.web.tags"],
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "seckill.web.pages.page_context",
+            ],
         },
     }
 ]
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [HERE / "static"]
-WHITENOISE_USE_FINDERS = True  # nothing has to be collected before it is served
+STATICFILES_DIRS = [WEB / "static"]
+WHITENOISE_USE_FINDERS = True  # serves static files without a `collectstatic` step
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
-# Behind TLS as soon as the public address says so; then cookies are for TLS only and plain HTTP is sent there.
+# An https:// public address means TLS in front: cookies are for TLS only, and plain HTTP is redirected.
 HAS_TLS = ENVIRONMENT.public_url.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = SECURE_SSL_REDIRECT = HAS_TLS
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$", r"^api/v1/payments/callback$"]  # called from inside
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HAS_TLS else None
-# A browser remembers HSTS and cannot be told otherwise: a year, the subdomains and the preload list are asked for.
+# A browser remembers HSTS and nothing can revoke it, so longer times, subdomains and preloading are explicit settings.
 SECURE_HSTS_SECONDS = ENVIRONMENT.hsts_seconds if HAS_TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HAS_TLS and ENVIRONMENT.hsts_include_subdomains
 SECURE_HSTS_PRELOAD = HAS_TLS and ENVIRONMENT.hsts_preload
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # the two flags above are the operator's decision
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if HAS_TLS else []
 CSRF_COOKIE_HTTPONLY = SESSION_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "seckill.pages.forged"
+CSRF_FAILURE_VIEW = "seckill.web.pages.csrf_failure"
 SESSION_COOKIE_NAME = "operator"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SESSION_COOKIE_AGE = 12 * 3600
 PASSWORD_HASHERS = [  # scrypt needs memory as Argon2 does, and comes with Python; older hashes are renewed at a login
     "django.contrib.auth.hashers.ScryptPasswordHasher",

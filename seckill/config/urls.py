@@ -1,22 +1,19 @@
-"""Where each address leads: the API of the services under /api/v1, pages for people at the root."""
+"""All addresses: the API of the services under /api/v1, pages at the root."""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import admin
 from django.urls import include, path
 from django.views.i18n import set_language
 
 from gateway.api import document
 from gateway.metrics import metrics
 from gateway.views import readyz
+from seckill.web.health import livez
 
-
-def livez(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("ok\n", content_type="text/plain")
-
-
+admin.autodiscover()
 urlpatterns = [
-    path("api/v1/", include("gateway.urls")),  # first, because Django tries one after the other
+    path("api/v1/", include("gateway.urls")),  # first, because Django tries them in order
     path("livez", livez),
     path("readyz", readyz),
     path("metrics", metrics),
@@ -27,7 +24,8 @@ urlpatterns = [
     path("", include("gateway.pages.urls")),
     path("orders", include("orders.pages")),
     path("console", include("seckill.console.urls")),
+    path("admin/", admin.site.urls),
     path("i18n/language", set_language, name="set_language"),
 ]
-handler404 = "seckill.pages.missing"
-handler500 = "seckill.pages.broken"
+handler404 = "seckill.web.pages.page_not_found"
+handler500 = "seckill.web.pages.server_error"

@@ -1,6 +1,6 @@
-"""console — one page for whoever runs the sale: is the peak being absorbed, and do the books balance now?
+"""The operators' console: one page that shows whether the peak is being absorbed and whether the books balance now.
 
-In:    an operator's browser; broker, database, Redis and the stack's socket, looked at a few times a second.
-Out:   pictures and tables; operators' verbs, spoken to the services and written into the audit trail.
-From:  a person.    Next: the services' own verbs (inventory.operating, orders.refunding, streams.letters, stack).
+In:    an operator's browser; broker, database, Redis and the stack's socket, read a few times a second.
+Out:   charts and tables; operators' commands, each recorded in the audit trail.
+Used by: operators.    Uses: inventory.sale_commands, orders.refunds, messaging.dead_letters, report, stack.
 """

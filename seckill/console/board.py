@@ -1,4 +1,4 @@
-"""The board: the page itself, and what it shows, as JSON, a few times a second from what `watching` has seen."""
+"""The board: its page, and its content as JSON, which the page loads several times a second."""
 
 from __future__ import annotations
 
@@ -11,70 +11,86 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
-from seckill.consistency.live.residuals import worst
-from seckill.console import operating, words
-from seckill.console.staff import for_operators
-from seckill.console.watching import Look, Watching, watching
-from seckill.streams.switches import OPTIONAL
-from seckill.topics import TOPICS
+from seckill.console import labels
+from seckill.console.labels import PROCESS_STATES, Hop, operation_label, state_label
+from seckill.console.marks import ChartMark, MarkKind
+from seckill.console.monitor import BoardMonitor, GroupPartition, Progress, SourceReading, shared_monitor
+from seckill.console.notices import pop_notice
+from seckill.console.queries import BoardCounts
+from seckill.console.stack_operations import available_faults
+from seckill.console.staff import operator_required
+from seckill.messaging.group_switches import OPTIONAL_GROUPS
+from seckill.messaging.topics import TOPICS
+from seckill.report.live.residuals import worst_state
+from seckill.web.purchase_states import PurchaseState
 
-QUICK_STALE_S, SLOW_STALE_S = 3.0, 30.0
+FAST_STALE_S, SLOW_STALE_S = 3.0, 30.0
+TIME_DIGITS_MAX = 15
 
 
 @require_GET
-@for_operators
+@operator_required
 def board(request: HttpRequest) -> HttpResponse:
-    watching().ask()
-    told = {
-        "optional": OPTIONAL,
-        "faults": operating.faults(),
+    shared_monitor().keep_running()
+    context = {
+        "optional_groups": OPTIONAL_GROUPS,
+        "faults": available_faults(),
         "has_stack": bool(settings.ENVIRONMENT.stack_folder),
-        "hops": words.HOPS,
-        "said": request.session.pop("said", None),
+        "notice": pop_notice(request),
     }
-    return render(request, "console/board.html", told)
+    return render(request, "console/board.html", context)
 
 
 @require_GET
-@for_operators
+@operator_required
 def live(request: HttpRequest) -> HttpResponse:
-    seen = watching()
-    seen.ask()
+    monitor = shared_monitor()
+    monitor.keep_running()
     since = request.GET.get("since", "0")
-    return JsonResponse(told(seen, int(since) if since.isdecimal() and len(since) < 16 else 0))
+    is_time = since.isdecimal() and len(since) <= TIME_DIGITS_MAX
+    return JsonResponse(board_json(monitor, int(since) if is_time else 0))
 
 
-def told(seen: Watching, since_ms: int) -> dict[str, Any]:
+def board_json(monitor: BoardMonitor, since_ms: int) -> dict[str, Any]:
+    """`since_ms`: the newest point of traffic that the page already has."""
     now = time.monotonic()
     return {
         "now_ms": time.time_ns() // 1_000_000,
         "sources": {
-            "quick": _source(seen.quick, now, QUICK_STALE_S),
-            "counts": _source(seen.counts, now, SLOW_STALE_S),
-            "books": _source(seen.books, now, SLOW_STALE_S),
-            "stack": _source(seen.stack, now, QUICK_STALE_S),
+            "progress": _source_json(monitor.progress, now, FAST_STALE_S),
+            "counts": _source_json(monitor.counts, now, SLOW_STALE_S),
+            "books": _source_json(monitor.books, now, SLOW_STALE_S),
+            "stack": _source_json(monitor.stack, now, FAST_STALE_S),
         },
-        "points": seen.peak.since(since_ms),
-        "marks": [
-            {"at_ms": mark.at_ms, "until_ms": mark.until_ms, "what": mark.what, "kind": mark.kind}
-            for mark in seen.marks.listed()
-        ],
-        "hops": _hops(seen, now),
-        "books": _books(seen),
-        "stack": seen.stack.said,
-        **_counts(seen),
+        "points": monitor.traffic.since(since_ms),
+        "marks": [_mark_json(mark) for mark in monitor.marks.listed()],
+        "hops": _hops_json(monitor, now),
+        "books": _books_json(monitor),
+        "processes": _processes_json(monitor),
+        **_counts_json(monitor.counts.value),
     }
 
 
-def _source(look: Look, now: float, stale_s: float) -> dict[str, Any]:
-    age_s = look.age_s(now)
-    return {"age_s": age_s, "stale": age_s is not None and age_s > stale_s, "fault": look.fault}
+def _source_json(reading: SourceReading[Any], now: float, stale_s: float) -> dict[str, Any]:
+    age_s = reading.age_s(now)
+    return {"age_s": age_s, "is_stale": age_s is not None and age_s > stale_s, "fault": reading.fault}
 
 
-def _books(seen: Watching) -> dict[str, Any] | None:
-    if seen.books.said is None:
+def _mark_json(mark: ChartMark) -> dict[str, Any]:
+    match mark.kind:
+        case MarkKind.DOWN:
+            label = mark.subject
+        case MarkKind.OPERATION:
+            label = f"{operation_label(mark.verb)} · {mark.subject}"[:60]
+        case MarkKind.SOLD_OUT:
+            label = gettext("sold out")
+    return {"at_ms": mark.at_ms, "until_ms": mark.until_ms, "kind": mark.kind.value, "label": label}
+
+
+def _books_json(monitor: BoardMonitor) -> dict[str, Any] | None:
+    if monitor.books.value is None:
         return None
-    marks = [
+    invariants = [
         {
             "name": each.name,
             "title": gettext(each.title),
@@ -82,66 +98,82 @@ def _books(seen: Watching) -> dict[str, Any] | None:
             "residual": each.residual,
             "in_flight": each.in_flight,
         }
-        for each in seen.books.said
+        for each in monitor.books.value
     ]
-    return {"worst": worst(seen.books.said).value, "marks": marks}
+    return {"worst": worst_state(monitor.books.value).value, "invariants": invariants}
 
 
-def _counts(seen: Watching) -> dict[str, Any]:
-    counted = seen.counts.said
-    if counted is None:
-        return {"sales": None, "outcomes": None, "waiting": None}
-    whole = sum(count for _, count, _ in counted.outcomes)
-    return {
-        "sales": [sale._asdict() for sale in counted.sales],
-        "outcomes": [
-            {"state": state, "words": str(words.OUTCOMES.get(state, state)), "count": count, "share": count / whole,
-             "example": example}
-            for state, count, example in counted.outcomes
-        ],
-        "waiting": {
-            "unpublished": counted.unpublished,
-            "deliveries": counted.deliveries_due,
-            "letters": counted.dead_letters,
-            "refunds": counted.refunding,
-        },
-        "off": counted.off,
-    }  # fmt: skip
-
-
-def _hops(seen: Watching, now: float) -> list[dict[str, Any]] | None:
-    if seen.quick.said is None:
+def _processes_json(monitor: BoardMonitor) -> list[dict[str, Any]] | None:
+    if monitor.stack.value is None:
         return None
-    ends, reached, moved = (seen.quick.said[name] for name in ("ends", "reached", "moved"))
-    owners = seen.owners.said or {}
-    took = {} if seen.counts.said is None else seen.counts.said.took
+    return [
+        {
+            "name": row["name"],
+            "is_up": row["state"] == "up",
+            "state": state_label(PROCESS_STATES, row["state"]),
+            "restarts": row["restarts"],
+            "missing": row.get("missing", ""),
+        }
+        for row in monitor.stack.value
+    ]
+
+
+def _counts_json(counts: BoardCounts | None) -> dict[str, Any]:
+    if counts is None:
+        return {"sales": None, "outcomes": None, "unfinished": None}
+    total = sum(outcome.requests for outcome in counts.outcomes)
+    return {
+        "sales": [sale._asdict() for sale in counts.sales],
+        "outcomes": [
+            {"label": str(PurchaseState(outcome.state).label), "share": outcome.requests / total, **outcome._asdict()}
+            for outcome in counts.outcomes
+        ],
+        "unfinished": counts.unfinished._asdict(),
+        "switched_off": counts.switched_off,
+    }
+
+
+def _hops_json(monitor: BoardMonitor, now: float) -> list[dict[str, Any]] | None:
+    if monitor.progress.value is None:
+        return None
+    latencies = {} if monitor.counts.value is None else monitor.counts.value.latencies
     hops = []
-    for hop in words.HOPS:
-        partitions = [
-            {
-                "topic": topic.name,
-                "partition": place[1],
-                "end": end,
-                "reached": reached.get((hop.group, *place), 0),
-                "lag": max(0, end - reached.get((hop.group, *place), 0)),
-                "consumer": owners.get((hop.group, *place), ""),
-                "moved_s": round(now - moved[(hop.group, *place)], 1) if (hop.group, *place) in moved else None,
-            }
-            for topic in TOPICS.values()
-            if hop.group in topic.readers
-            for place, end in sorted(ends.items())
-            if place[0] == topic.name
-        ]
-        measured = took.get(hop.took)
+    for hop in labels.HOPS:
+        partitions = _partitions_json(hop, monitor.progress.value, monitor.owners.value or {}, now)
+        latency = latencies.get(hop.latency)
         hops.append(
             {
                 "group": hop.group,
                 "title": str(hop.title),
-                "total": sum(each["reached"] for each in partitions),
+                "total": sum(each["offset"] for each in partitions),
                 "lag": sum(each["lag"] for each in partitions),
-                "p50_ms": measured and measured.p50_ms,
-                "p99_ms": measured and measured.p99_ms,
+                "p50_ms": latency and latency.p50_ms,
+                "p99_ms": latency and latency.p99_ms,
                 "partitions": partitions,
             }
         )
     return hops
+
+
+def _partitions_json(
+    hop: Hop, progress: Progress, owners: dict[GroupPartition, str], now: float
+) -> list[dict[str, Any]]:
+    rows = []
+    for topic in (topic for topic in TOPICS.values() if hop.group in topic.readers):
+        for (name, partition), end in sorted(progress.ends.items()):
+            if name != topic.name:
+                continue
+            key = (hop.group, name, partition)
+            offset = progress.offsets.get(key, 0)
+            rows.append(
+                {
+                    "topic": name,
+                    "partition": partition,
+                    "end": end,
+                    "offset": offset,
+                    "lag": max(0, end - offset),
+                    "consumer": owners.get(key, ""),
+                    "moved_s": round(now - progress.moved_at[key], 1) if key in progress.moved_at else None,
+                }
+            )
+    return rows

@@ -1,7 +1,7 @@
-"""Decision: may this login be tried? Each try is counted before a password is looked at, by address and by name.
+"""Decision: may this login be tried? Every attempt is counted by address and by name before the password is checked.
 
-A hundred tries at once are a hundred counts, so only the first few reach the hash; and of those, two are worked on at a
-time, because a hash is expensive on purpose. Without Redis nobody can sign in.
+Of a hundred simultaneous attempts only the first few reach the password hash, and only two hashes run at a time,
+because a hash is slow on purpose. Without Redis nobody can sign in.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from contextlib import contextmanager
 
 from redis.exceptions import RedisError
 
-from gateway.admission import redis
-from seckill.problems import Problem
+from gateway.admission import redis_connection
+from seckill.web.problems import Problem
 
-MOST_FAILURES, REST_S = 5, 60
+FAILURES_MAX, WINDOW_S = 5, 60
 FAILURES_PER_NAME_MAX = 10
 HASHES_MAX = 2
 
-_hashing = threading.BoundedSemaphore(HASHES_MAX)
+_hash_slots = threading.BoundedSemaphore(HASHES_MAX)
 
-# KEYS: counters. ARGV: seconds a counter lives, then the limit of each. The first that is over its limit ends it, so a
-# flood from one address does not use up the tries of the name.
+# KEYS: counters. ARGV: seconds that a counter lives, then the limit of each. The first counter over its limit ends the
+# script, so a flood from one address does not use up the attempts of a name.
 _COUNT = """
 for at, key in ipairs(KEYS) do
   if redis.call('INCR', key) == 1 or redis.call('TTL', key) < 0 then redis.call('EXPIRE', key, ARGV[1]) end
@@ -32,39 +32,41 @@ return 1
 """
 
 
-def count_try(address: str, name: str) -> None:
-    """`Problem` if there were too many, or if they cannot be counted."""
+def count_attempt(address: str, name: str) -> None:
+    """Raises `Problem` after too many attempts, or if they cannot be counted."""
     try:
-        allowed = redis().eval(_COUNT, 2, *_keys(address, name), REST_S, MOST_FAILURES, FAILURES_PER_NAME_MAX)
+        is_allowed = redis_connection().eval(
+            _COUNT, 2, *_keys(address, name), WINDOW_S, FAILURES_MAX, FAILURES_PER_NAME_MAX
+        )
     except RedisError as fault:
-        raise Problem(503, "login-unavailable", "Logins cannot be counted just now.", retry_after_s=2) from fault
-    if not allowed:
-        raise too_often(REST_S)
+        raise Problem(503, "login-unavailable", "Logins cannot be counted at the moment.", retry_after_s=2) from fault
+    if not is_allowed:
+        raise too_many_logins(WINDOW_S)
 
 
-def forget_success(address: str, name: str) -> None:
+def uncount_success(address: str, name: str) -> None:
     """Only failures stay counted."""
     try:
-        counted = redis().pipeline()
+        pipeline = redis_connection().pipeline()
         for key in _keys(address, name):
-            counted.decr(key)
-        counted.execute()
+            pipeline.decr(key)
+        pipeline.execute()
     except RedisError:
-        pass  # it counts as a failure, for a minute
+        pass  # the success counts as a failure until the counter expires
 
 
 @contextmanager
-def hashing() -> Iterator[None]:
-    if not _hashing.acquire(blocking=False):
-        raise too_often(1)
+def password_hash_slot() -> Iterator[None]:
+    if not _hash_slots.acquire(blocking=False):
+        raise too_many_logins(1)
     try:
         yield
     finally:
-        _hashing.release()
+        _hash_slots.release()
 
 
-def too_often(retry_after_s: float) -> Problem:
-    return Problem(429, "too-many-logins", "Too many logins were tried.", retry_after_s=retry_after_s)
+def too_many_logins(retry_after_s: float) -> Problem:
+    return Problem(429, "too-many-logins", "Too many login attempts.", retry_after_s=retry_after_s)
 
 
 def _keys(address: str, name: str) -> tuple[str, str]:

@@ -1,65 +1,79 @@
-"""Machine: what happened on the time axis of the peak: faults as bands with a name, operators' words as lines."""
+"""Machine: what happened on the time axis of the traffic chart: outages as bands, operations and sold-out as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
-LAST_MS = 5 * 60 * 1000
-POINT_MS = 1500
-"""A death that was over before anybody looked is shown so long."""
+KEPT_MS = 5 * 60 * 1000
+SHORT_OUTAGE_MS = 1500
+"""The width of an outage that was over before anyone saw it."""
+
+
+class MarkKind(StrEnum):
+    DOWN = "down"
+    OPERATION = "operation"
+    SOLD_OUT = "sold_out"
+
+
+class Operation(NamedTuple):
+    at_ms: int
+    verb: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """`until_ms` None: it lasts."""
+class ChartMark:
+    """`until_ms` is None while it lasts. `subject`: the process, or the target of the operation."""
 
     at_ms: int
     until_ms: int | None
-    what: str
-    kind: str  # down, word, sold_out
+    kind: MarkKind
+    subject: str = ""
+    verb: str = ""
 
 
 @dataclass(slots=True)
-class Marks:
-    _marks: dict[tuple[str, int], Mark] = field(default_factory=dict)
-    _open: dict[str, Mark] = field(default_factory=dict)
+class ChartMarks:
+    _marks: dict[tuple[str, int], ChartMark] = field(default_factory=dict)
+    _outages: dict[str, ChartMark] = field(default_factory=dict)
     _restarts: dict[str, int] = field(default_factory=dict)
 
-    def see(self, now_ms: int, rows: Iterable[Mapping[str, Any]]) -> None:
-        """The instances of the stack as they are now."""
+    def observe_processes(self, now_ms: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        """The stack's processes as they are now."""
         listed = {row["name"]: row for row in rows}
         for name, row in listed.items():
-            before = self._restarts.get(name, row["restarts"])
+            restarts_before = self._restarts.get(name, row["restarts"])
             is_down = row["state"] != "up"
-            if is_down and name not in self._open:
-                self._keep(name, Mark(now_ms, None, name, "down"))
-            elif not is_down and name in self._open:
-                self._keep(name, replace(self._open.pop(name), until_ms=now_ms), done=True)
-            elif not is_down and row["restarts"] > before:
-                self._keep(name, Mark(now_ms - POINT_MS, now_ms, name, "down"), done=True)
+            if is_down and name not in self._outages:
+                self._outages[name] = self._add(name, ChartMark(now_ms, None, MarkKind.DOWN, name))
+            elif not is_down and name in self._outages:
+                self._add(name, replace(self._outages.pop(name), until_ms=now_ms))
+            elif not is_down and row["restarts"] > restarts_before:
+                self._add(name, ChartMark(now_ms - SHORT_OUTAGE_MS, now_ms, MarkKind.DOWN, name))
             self._restarts[name] = row["restarts"]
-        for name in set(self._open) - set(listed):
-            self._keep(name, replace(self._open.pop(name), until_ms=now_ms), done=True)
-        self._forget(now_ms)
+        for name in set(self._outages) - set(listed):
+            self._add(name, replace(self._outages.pop(name), until_ms=now_ms))
+        self._drop_old(now_ms)
 
-    def spoken(self, words: Iterable[tuple[int, str]], sold_out: Iterable[int]) -> None:
-        """Operators' words: when, and what; and when the last units were sold."""
-        for at_ms, what in words:
-            self._marks[(what, at_ms)] = Mark(at_ms, at_ms, what, "word")
-        for at_ms in sold_out:
-            self._marks[("sold out", at_ms)] = Mark(at_ms, at_ms, "sold out", "sold_out")
+    def add_operations(self, operations: Iterable[Operation]) -> None:
+        for at_ms, verb, target in operations:
+            self._add(f"{verb} {target}", ChartMark(at_ms, at_ms, MarkKind.OPERATION, target, verb))
 
-    def listed(self) -> list[Mark]:
+    def add_sold_out(self, times_ms: Iterable[int]) -> None:
+        for at_ms in times_ms:
+            self._add(MarkKind.SOLD_OUT, ChartMark(at_ms, at_ms, MarkKind.SOLD_OUT))
+
+    def listed(self) -> list[ChartMark]:
         return sorted(self._marks.values(), key=lambda mark: mark.at_ms)
 
-    def _keep(self, name: str, mark: Mark, *, done: bool = False) -> None:
+    def _add(self, name: str, mark: ChartMark) -> ChartMark:
         self._marks[(name, mark.at_ms)] = mark
-        if not done:
-            self._open[name] = mark
+        return mark
 
-    def _forget(self, now_ms: int) -> None:
-        old = [key for key, mark in list(self._marks.items()) if mark.until_ms and mark.until_ms < now_ms - LAST_MS]
+    def _drop_old(self, now_ms: int) -> None:
+        old = [key for key, mark in list(self._marks.items()) if mark.until_ms and mark.until_ms < now_ms - KEPT_MS]
         for key in old:
             del self._marks[key]

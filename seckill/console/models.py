@@ -1,14 +1,14 @@
-"""No table: Django keeps permissions beside a model, and these are the console's own."""
+"""The console has no table. Django attaches permissions to a model, so this one carries the console's."""
 
 from __future__ import annotations
 
 from django.db import models
 
-from seckill.console.permissions import Power
+from seckill.console.permissions import ConsolePermission
 
 
 class Console(models.Model):
     class Meta:
         managed = False
         default_permissions = ()
-        permissions = [(power.value, power.meaning) for power in Power]
+        permissions = [(permission.value, permission.meaning) for permission in ConsolePermission]

@@ -1,7 +1,7 @@
-"""Decision: which power each verb of the console needs, and who has it.
+"""Decision: which permission each action of the console needs, and who has it.
 
-Powers are Django permissions of the app `console` (`console.view` …), so users may have them directly or by a group.
-`view` is needed for every page. `break` (kill a process, inject a fault) works in development only.
+They are Django permissions of the app `console` (`console.view` …), so a user can have them directly or through a
+group. Every page needs `view`. `break` (kill a process, inject a fault) works in development only.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from django.conf import settings
 
-from seckill.problems import Problem
+from seckill.web.problems import Problem
 
 
-class Power(StrEnum):
+class ConsolePermission(StrEnum):
     VIEW = "view"
     OPERATE = "operate"
     REFUND = "refund"
@@ -24,56 +24,59 @@ class Power(StrEnum):
     @property
     def meaning(self) -> str:
         return {
-            Power.VIEW: "see the console",
-            Power.OPERATE: "operate sales, processes, dead letters and reports",
-            Power.REFUND: "give money back",
-            Power.BREAK: "kill processes and inject faults",
+            ConsolePermission.VIEW: "see the console",
+            ConsolePermission.OPERATE: "operate sales, processes, dead letters and reports",
+            ConsolePermission.REFUND: "give money back",
+            ConsolePermission.BREAK: "kill processes and inject faults",
         }[self]
 
 
-VERBS: dict[str, Power] = {
-    "sale open": Power.OPERATE,
-    "sale pause": Power.OPERATE,
-    "sale close": Power.OPERATE,
-    "sale adjust": Power.OPERATE,
-    "refund": Power.REFUND,
-    "switch": Power.OPERATE,
-    "stack start": Power.OPERATE,
-    "stack stop": Power.OPERATE,
-    "stack scale": Power.OPERATE,
-    "stack kill": Power.BREAK,
-    "fault": Power.BREAK,
-    "letter replay": Power.OPERATE,
-    "letter discard": Power.OPERATE,
-    "report": Power.OPERATE,
+REQUIRED: dict[str, ConsolePermission] = {
+    "sale open": ConsolePermission.OPERATE,
+    "sale pause": ConsolePermission.OPERATE,
+    "sale close": ConsolePermission.OPERATE,
+    "sale adjust": ConsolePermission.OPERATE,
+    "refund": ConsolePermission.REFUND,
+    "switch": ConsolePermission.OPERATE,
+    "stack start": ConsolePermission.OPERATE,
+    "stack stop": ConsolePermission.OPERATE,
+    "stack scale": ConsolePermission.OPERATE,
+    "stack kill": ConsolePermission.BREAK,
+    "fault": ConsolePermission.BREAK,
+    "letter replay": ConsolePermission.OPERATE,
+    "letter discard": ConsolePermission.OPERATE,
+    "report": ConsolePermission.OPERATE,
 }
-"""Everything an operator can change by HTTP."""
+"""Everything an operator can change over HTTP."""
 
 
-def powers_of(user: Any) -> frozenset[Power]:
-    """None without `view`: every page of the console needs it."""
+def permissions_of(user: Any) -> frozenset[ConsolePermission]:
+    """Empty without `view`, because every page of the console needs it."""
     if not (user.is_authenticated and user.is_active and user.has_perm("console.view")):
         return frozenset()
-    usable = [power for power in Power if power is not Power.BREAK or settings.ENVIRONMENT.development]
-    return frozenset(power for power in usable if user.has_perm(f"console.{power.value}"))
+    usable = [each for each in ConsolePermission if each != ConsolePermission.BREAK or settings.ENVIRONMENT.development]
+    return frozenset(each for each in usable if user.has_perm(f"console.{each.value}"))
 
 
-def demand(request: Any, verb: str) -> None:
-    """`Problem` unless the operator may do this. A verb that does not exist needs `operate`, and is refused later."""
-    power = VERBS.get(verb, Power.OPERATE)
-    if power not in request.powers:
-        raise Problem(403, "not-permitted", f"This needs the permission '{power.value}'.")
+def require_permission(request: Any, action: str) -> None:
+    """Raises a 403 `Problem` unless the operator may do this. An unknown action needs `operate` and is refused
+    later."""
+    permission = REQUIRED.get(action, ConsolePermission.OPERATE)
+    if permission not in request.permissions:
+        raise Problem(403, "not-permitted", f"This needs the permission '{permission.value}'.")
 
 
-def grant(user: Any, powers: Iterable[Power]) -> None:
-    """Exactly these powers, beside those of the user's groups."""
+def grant_permissions(user: Any, permissions: Iterable[ConsolePermission]) -> None:
+    """Give the user exactly these permissions; those of the user's groups stay."""
     from django.contrib.auth.models import Permission
     from django.contrib.contenttypes.models import ContentType
 
-    kind, _ = ContentType.objects.get_or_create(app_label="console", model="console")
+    content_type, _ = ContentType.objects.get_or_create(app_label="console", model="console")
     granted = [
-        Permission.objects.get_or_create(content_type=kind, codename=power.value, defaults={"name": power.meaning})[0]
-        for power in powers
+        Permission.objects.get_or_create(
+            content_type=content_type, codename=each.value, defaults={"name": each.meaning}
+        )[0]
+        for each in permissions
     ]
-    user.user_permissions.remove(*user.user_permissions.filter(content_type=kind))
+    user.user_permissions.remove(*user.user_permissions.filter(content_type=content_type))
     user.user_permissions.add(*granted)

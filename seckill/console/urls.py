@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from seckill.console import board, letters, operating, reports, staff, tracing
+from seckill.console import board, dead_letters, operations, reports, stack_operations, staff, trace
 
 app_name = "console"
 urlpatterns = [
@@ -10,15 +10,15 @@ urlpatterns = [
     path("/live", board.live, name="live"),
     path("/login", staff.login, name="login"),
     path("/logout", staff.logout, name="logout"),
-    path("/sales/<int:sale_id>", operating.sale, name="sale"),
-    path("/refund", operating.refund, name="refund"),
-    path("/switch", operating.switch_group, name="switch"),
-    path("/stack", operating.stack, name="stack"),
-    path("/fault", operating.fault, name="fault"),
-    path("/audit", operating.audit, name="audit"),
-    path("/letters", letters.letters, name="letters"),
-    path("/letters/<int:number>", letters.letter, name="letter"),
-    path("/trace", tracing.trace, name="trace"),
+    path("/sales/<row_id:sale_id>", operations.sale, name="sale"),
+    path("/refund", operations.refund, name="refund"),
+    path("/switch", operations.switch_group, name="switch"),
+    path("/stack", stack_operations.stack, name="stack"),
+    path("/fault", stack_operations.fault, name="fault"),
+    path("/audit", operations.audit, name="audit"),
+    path("/letters", dead_letters.letters, name="letters"),
+    path("/letters/<row_id:number>", dead_letters.letter, name="letter"),
+    path("/trace", trace.trace, name="trace"),
     path("/reports", reports.reports, name="reports"),
     path("/reports/<str:name>", reports.report, name="report"),
 ]

@@ -1,17 +1,20 @@
-"""Machine: too many dead letters are a bad deploy, not bad letters: then nothing more is declared dead for a while."""
+"""Machine: many dead letters at once point to a bad deploy, not to bad records, so the circuit stops more of them.
+
+This circuit guards data. The breakers of `seckill.resilience.circuit_breaker` guard calls to other servers.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 
-WINDOW_S = 60.0
-LEAST_DEAD = 10
-"""So many may die in a window, whatever share of all they are."""
-RATIO = 0.2
+WINDOW_SECONDS = 60.0
+DEAD_LETTERS_MIN = 10
+"""Fewer dead letters than this never open the circuit, whatever their share."""
+DEAD_LETTER_SHARE_MAX = 0.2
 
 
-class Circuit:
-    """Counts what lived and died in the last minute. Open: records at fault wait, as if the fault were passing."""
+class DeadLetterCircuit:
+    """Counts processed and dead records of the last minute. While it is open, failing records are retried instead."""
 
     def __init__(self) -> None:
         self._counts: deque[tuple[float, int, int]] = deque()
@@ -24,8 +27,8 @@ class Circuit:
         self._forget(now)
         dead = sum(count for _, _, count in self._counts)
         good = sum(count for _, count, _ in self._counts)
-        return dead >= LEAST_DEAD and dead > RATIO * (good + dead)
+        return dead >= DEAD_LETTERS_MIN and dead > DEAD_LETTER_SHARE_MAX * (good + dead)
 
     def _forget(self, now: float) -> None:
-        while self._counts and self._counts[0][0] <= now - WINDOW_S:
+        while self._counts and self._counts[0][0] <= now - WINDOW_SECONDS:
             self._counts.popleft()

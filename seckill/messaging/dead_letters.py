@@ -1,7 +1,7 @@
-"""Dead letters: rows with everything there was, told of in `<topic>.dead`; open until replayed or discarded.
+"""Dead letters: rows that keep the whole record, announced in `<topic>.dead`, open until replayed or discarded.
 
-A replay hands the record to its group's handler again, with its first place and in one transaction with the change of
-the letter's state: whoever replays twice has one effect, and nothing new enters the log.
+A replay hands the record to its group's handler again, with its original position, in one transaction with the change
+of the letter's state. So two replays have one effect, and nothing is appended to the log.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from uuid import uuid4
 from django.db import DataError, transaction
 from django.utils import timezone
 
-from seckill.audit.trail import acting
-from seckill.streams import offsets, outbox, traces
-from seckill.streams.models import DeadLetter
-from seckill.streams.records import Batch, Discards, Handler, Permanent, received
+from seckill.audit.trail import audited
+from seckill.messaging import offsets, outbox
+from seckill.messaging.models import DeadLetter
+from seckill.messaging.records import Batch, Handler, HandlesDiscards, PermanentFailure, decode_record
+from seckill.monitoring import traces
 
-WRITER = "letters"
-MOST_REPLAYS = 3
-MOST_TEXT = 2000
+OUTBOX_WRITER = "letters"
+REPLAYS_MAX = 3
+TEXT_CHARACTERS_MAX = 2000
 LETTER_BYTES_MAX = 512 * 1024
-"""Of the copy in the dead letters' topic, which has headers besides; the row keeps all of the record."""
+"""Limit of the copy in the `.dead` topic, where headers are added. The row keeps the whole record."""
 HEADERS_MAX, HEADER_CHARACTERS_MAX = 32, 1000
 
 State = DeadLetter.State
 
 
-def bury(claim: offsets.Claim, record: Any, *, reason: str, attempts: int) -> None:
-    """Inside the transaction that advances the offsets past the record. Twice is once."""
-    reason = _clean(reason)[:MOST_TEXT]
-    letter, made = DeadLetter.objects.get_or_create(
+def record_dead_letter(claim: offsets.PartitionClaim, record: Any, *, reason: str, attempts: int) -> None:
+    """Call this in the transaction that advances the offset past the record. Idempotent."""
+    reason = _clean(reason)[:TEXT_CHARACTERS_MAX]
+    letter, is_new = DeadLetter.objects.get_or_create(
         group=claim.group,
         topic_id=claim.topic_id,
         partition=record.partition,
@@ -49,8 +50,8 @@ def bury(claim: offsets.Claim, record: Any, *, reason: str, attempts: int) -> No
             "attempts": attempts,
         },
     )
-    if made:
-        told = {
+    if is_new:
+        headers = {
             "dead.group": claim.group,
             "dead.place": f"{record.topic}-{record.partition}@{record.offset}",
             "dead.reason": reason,
@@ -59,35 +60,37 @@ def bury(claim: offsets.Claim, record: Any, *, reason: str, attempts: int) -> No
         key = _clean((record.key or b"").decode(errors="replace"))[:200]
         value = record.value or b""
         if len(value) > LETTER_BYTES_MAX:
-            told["dead.truncated"] = f"{len(value)} bytes; all of them: letter {letter.id}"
-        row = outbox.Row(f"{record.topic}.dead", key, uuid4(), value[:LETTER_BYTES_MAX], _short(record.headers) | told)
-        outbox.insert(WRITER, [row])
+            headers["dead.truncated"] = f"{len(value)} bytes; letter {letter.id} has all of them"
+        row = outbox.OutboxInsert(
+            f"{record.topic}.dead", key, uuid4(), value[:LETTER_BYTES_MAX], _shorten(record.headers) | headers
+        )
+        outbox.insert_rows(OUTBOX_WRITER, [row])
 
 
-def listed(*, group: str | None = None, state: str | None = None) -> list[DeadLetter]:
-    chosen = DeadLetter.objects.order_by("id")
+def list_dead_letters(*, group: str | None = None, state: str | None = None) -> list[DeadLetter]:
+    letters = DeadLetter.objects.order_by("id")
     if group is not None:
-        chosen = chosen.filter(group=group)
+        letters = letters.filter(group=group)
     if state is not None:
-        chosen = chosen.filter(state=state)
-    return list(chosen)
+        letters = letters.filter(state=state)
+    return list(letters)
 
 
-def try_out(letter: DeadLetter) -> str | None:
-    """What would stop a replay that is only thought of: state and form; None if nothing does. Changes nothing."""
+def find_replay_obstacle(letter: DeadLetter) -> str | None:
+    """Why a replay would be refused (its state, or an unreadable record), or None. Changes nothing."""
     if letter.state not in (State.OPEN, State.QUARANTINED):
         return f"is {letter.state}"
     try:
-        received(_record(letter))
-    except Permanent as bad:
+        decode_record(_record(letter))
+    except PermanentFailure as bad:
         return str(bad)
     return None
 
 
 def replay(letter: DeadLetter, handler: Handler, *, quarantined: bool = False) -> str | None:
-    """Once; None, or why it failed. After `MOST_REPLAYS` failures only with `quarantined`."""
+    """Returns None, or why it failed. After `REPLAYS_MAX` failures it needs `quarantined`."""
     assert handler.group == letter.group
-    with acting("letters replay", _name(letter), id=letter.id) as act:
+    with audited("letters replay", _name(letter), id=letter.id) as act:
         why = _replay(letter, handler, quarantined=quarantined)
         act.result = act.result if why is None else why
     return why
@@ -100,19 +103,20 @@ def _replay(letter: DeadLetter, handler: Handler, *, quarantined: bool) -> str |
             if not _close(letter, states, State.REPLAYED):
                 return f"is {DeadLetter.objects.get(id=letter.id).state}"
             batch = _batch(letter)
-            with _traced(batch):
+            with _trace_context(batch):
                 handler.handle(batch)
-    except Exception as fault:  # whatever it is, it is the letter's reason now
+    except Exception as fault:  # any failure becomes the letter's reason
         reason = f"{type(fault).__name__}: {fault}"
-        _failed(letter, _clean(reason)[:MOST_TEXT])
+        _failed(letter, _clean(reason)[:TEXT_CHARACTERS_MAX])
         return reason
     return None
 
 
 def discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
-    """Once; None, or why not. The handler, if it wants to know, says what it means (a request is INVALID)."""
+    """Returns None, or why it failed. A handler that `HandlesDiscards` decides what a
+    discard means (inventory: the request is INVALID)."""
     assert handler.group == letter.group
-    with acting("letters discard", _name(letter), id=letter.id, because=note) as act:
+    with audited("letters discard", _name(letter), id=letter.id, because=note) as act:
         why = _discard(letter, handler, note)
         act.result = act.result if why is None else why
     return why
@@ -123,20 +127,20 @@ def _discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
         with transaction.atomic():
             if not _close(letter, [State.OPEN, State.QUARANTINED], State.DISCARDED, note):
                 return f"is {DeadLetter.objects.get(id=letter.id).state}"
-            if isinstance(handler, Discards):
-                _give_up(letter, handler)
-    except Exception as fault:  # whatever it is, the letter stays as it was
-        return _clean(f"{type(fault).__name__}: {fault}")[:MOST_TEXT]
+            if isinstance(handler, HandlesDiscards):
+                _notify_handler(letter, handler)
+    except Exception as fault:  # the rollback has left the letter unchanged
+        return _clean(f"{type(fault).__name__}: {fault}")[:TEXT_CHARACTERS_MAX]
     return None
 
 
-def _give_up(letter: DeadLetter, handler: Discards) -> None:
+def _notify_handler(letter: DeadLetter, handler: HandlesDiscards) -> None:
     try:
         batch = _batch(letter)
-        with _traced(batch), transaction.atomic():
-            handler.discard(batch)
-    except (Permanent, DataError):
-        pass  # nobody can say whose it was, or nothing of it can be kept
+        with _trace_context(batch), transaction.atomic():
+            handler.on_discard(batch)
+    except (PermanentFailure, DataError):
+        pass  # the record is unreadable or cannot be stored, so there is nothing to release
 
 
 def _name(letter: DeadLetter) -> str:
@@ -154,21 +158,21 @@ def _failed(letter: DeadLetter, reason: str) -> None:
         if now.state in (State.OPEN, State.QUARANTINED):
             now.replays += 1
             now.reason = reason
-            now.state = State.QUARANTINED if now.replays >= MOST_REPLAYS else now.state
+            now.state = State.QUARANTINED if now.replays >= REPLAYS_MAX else now.state
             now.save(update_fields=["replays", "reason", "state"])
 
 
 def _batch(letter: DeadLetter) -> Batch:
-    record = received(_record(letter))
+    record = decode_record(_record(letter))
     return Batch(letter.cluster_id, letter.topic_id, letter.topic, letter.partition, [record])
 
 
-def _traced(batch: Batch) -> AbstractContextManager[None]:
+def _trace_context(batch: Batch) -> AbstractContextManager[None]:
     return traces.entered((each.envelope.event_id, each.headers.get(traces.HEADER)) for each in batch.records)
 
 
 def _record(letter: DeadLetter) -> Any:
-    """As the client had given it to us."""
+    """In the shape of a record of kafka-python."""
     return SimpleNamespace(
         topic=letter.topic,
         partition=letter.partition,
@@ -180,8 +184,8 @@ def _record(letter: DeadLetter) -> Any:
     )
 
 
-def _short(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
-    """The first ones, each cut: they came from outside, and a record may consist of them."""
+def _shorten(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+    """The first headers, each truncated: they come from outside and may fill the whole record."""
     return {
         _clean(name)[:HEADER_CHARACTERS_MAX]: _clean(
             (value or b"")[: 4 * HEADER_CHARACTERS_MAX].decode(errors="replace")
@@ -191,5 +195,5 @@ def _short(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
-    """Postgres keeps no NUL in a text."""
+    """Postgres stores no NUL in text."""
     return text.replace("\0", "\\0")

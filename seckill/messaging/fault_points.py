@@ -1,9 +1,8 @@
-"""Named fault points, switched on only by a development setting: `SECKILL_FAULT=inventory.after_commit`.
+"""Fault points: places where a development setting makes the process crash: `SECKILL_FAULT=inventory.after_commit`.
 
-A point that is on kills the process the hard way, as kill -9 would. Several are separated by commas; `name:once` is for
-the first life of a process, `name:second` for the second one: the stack leaves out what is over when it starts the
-process again. At `name:freeze` the process stops, as SIGSTOP would, the first time it comes there, and goes on when
-somebody sends SIGCONT.
+An enabled point kills the process with SIGKILL. Several points are separated by commas. `name:once` applies to the
+first life of a process, `name:second` to the second: the stack removes used points when it restarts the process. At
+`name:freeze` the process stops itself with SIGSTOP the first time, and continues when it receives SIGCONT.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _frozen: set[str] = set()
 
 
 def are_on() -> bool:
-    """Is any point on in this process?"""
+    """Whether any point is enabled in this process."""
     return bool(settings.ENVIRONMENT.fault)
 
 
-def point(name: str) -> None:
-    """Die or stop here if the environment says so."""
+def trigger(name: str) -> None:
+    """Crash or stop here if the environment enables this point."""
     if not settings.ENVIRONMENT.fault:
         return
     on = {each.strip() for each in settings.ENVIRONMENT.fault.split(",")}
@@ -37,8 +36,8 @@ def point(name: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def left_after(lives: int, fault: str) -> str:
-    """For a process that is started again: what was for a life that is over is gone."""
+def remaining_faults(lives: int, fault: str) -> str:
+    """The points that remain for a process after so many lives."""
     for _ in range(min(lives, 2)):
         left = [each for each in fault.split(",") if each and not each.strip().endswith((ONCE, FREEZE))]
         fault = ",".join(each.replace(SECOND, ONCE) for each in left)

@@ -1,4 +1,4 @@
-"""The Kafka cluster as the services need to know it: its identity, and the topics of ours, made if absent."""
+"""The Kafka cluster as the services see it: its ids, and our topics, which are created if they are missing."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from seckill.topics import TOPICS, Topic, replication
+from seckill.messaging.topics import TOPICS, Topic, replication
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 30.0
+TOPICS_SECONDS_MAX = 30.0
 
 
-class Cluster(NamedTuple):
+class ClusterIds(NamedTuple):
     id: str
     topic_ids: dict[str, str]
 
 
-def describe(bootstrap_servers: str, topics: Iterable[Topic]) -> Cluster:
-    """Wait until the cluster has these topics; `KafkaError` if it takes too long."""
+def describe_cluster(bootstrap_servers: str, topics: Iterable[Topic]) -> ClusterIds:
+    """Wait until the cluster has these topics. Raises `KafkaError` after `TOPICS_SECONDS_MAX`."""
     wanted = [topic.name for topic in topics]
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     try:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TOPICS_SECONDS_MAX
         while True:
             found = {
                 topic["name"]: str(topic["topic_id"])
@@ -36,9 +36,11 @@ def describe(bootstrap_servers: str, topics: Iterable[Topic]) -> Cluster:
                 if not topic["error_code"]
             }
             if len(found) == len(wanted):
-                return Cluster(admin.describe_cluster()["cluster_id"], found)
+                return ClusterIds(admin.describe_cluster()["cluster_id"], found)
             if time.monotonic() > deadline:
-                raise KafkaError(f"topics are missing: {sorted(set(wanted) - set(found))}")
+                raise KafkaError(
+                    f"topics are missing, `seckill topics` creates them: {sorted(set(wanted) - set(found))}"
+                )
             time.sleep(0.2)
     finally:
         admin.close()
@@ -54,10 +56,9 @@ def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
 
 
 def create_topics(bootstrap_servers: str) -> list[str]:
-    """Make every topic of the table that is absent; the names of the new ones. Those of an older version get the
-    settings of this one."""
+    """Create the missing topics of the table and return their names. Existing topics get the table's settings."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    made = []
+    created = []
     try:
         factor, settings = replication(len(admin.describe_cluster()["brokers"]))
         for topic in TOPICS.values():
@@ -65,18 +66,18 @@ def create_topics(bootstrap_servers: str) -> list[str]:
                 new = NewTopic(name, partitions, factor, topic_configs={**topic.configs, **settings})
                 try:
                     admin.create_topics([new])
-                    made.append(name)
+                    created.append(name)
                 except TopicAlreadyExistsError:
-                    _set(admin, name, topic.configs)
+                    _update_settings(admin, name, topic.configs)
     finally:
         admin.close()
-    return made
+    return created
 
 
-def _set(admin: KafkaAdminClient, topic: str, configs: Mapping[str, str]) -> None:
-    """What differs."""
-    asked = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(configs))
-    found = admin.describe_configs([asked], config_filter="all")["topic"][topic]
+def _update_settings(admin: KafkaAdminClient, topic: str, configs: Mapping[str, str]) -> None:
+    """Change only what differs."""
+    wanted = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(configs))
+    found = admin.describe_configs([wanted], config_filter="all")["topic"][topic]
     differing = {name: value for name, value in configs.items() if str(found.get(name, {}).get("value")) != value}
     if differing:
         log.warning("topic settings changed", extra={"topic": topic, **differing})

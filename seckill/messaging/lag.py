@@ -1,4 +1,4 @@
-"""How far each group is behind: the log's end in the broker against the offsets in the database."""
+"""How far each group is behind: the log ends of the broker minus the offsets in the database."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 from kafka import KafkaAdminClient, TopicPartition
 
-from seckill.streams import bounds, cluster
-from seckill.streams.models import ConsumerOffset
-from seckill.topics import Topic
+from seckill.messaging import kafka_cluster, log_bounds
+from seckill.messaging.models import ConsumerOffset
+from seckill.messaging.topics import Topic
 
-NOT_OURS = frozenset({"analytics"})  # keeps its offsets elsewhere
+GROUPS_WITH_OWN_OFFSETS = frozenset({"analytics"})  # Spark keeps them in its checkpoint
 
 
 class Lag(NamedTuple):
     group: str
     topic: str
     records: int
-    partitions: int  # that are behind
+    partitions: int  # number of partitions with a lag
 
 
-def measure(bootstrap_servers: str, topics: Iterable[Topic]) -> list[Lag]:
-    """Of every reader of these topics; one that has never begun is behind by all there is."""
+def measure_lag(bootstrap_servers: str, topics: Iterable[Topic]) -> list[Lag]:
+    """The lag of every reader of these topics. A group without offsets is behind by the whole log."""
     listed = list(topics)
-    ids = cluster.describe(bootstrap_servers, listed)
+    ids = kafka_cluster.describe_cluster(bootstrap_servers, listed)
     starts, ends = _bounds(bootstrap_servers, listed)
     read = {
         (row.group, TopicPartition(row.topic, row.partition)): row.next_offset
@@ -32,7 +32,7 @@ def measure(bootstrap_servers: str, topics: Iterable[Topic]) -> list[Lag]:
     }
     lags = []
     for topic in listed:
-        for group in sorted(set(topic.readers) - NOT_OURS):
+        for group in sorted(set(topic.readers) - GROUPS_WITH_OWN_OFFSETS):
             behind = [
                 max(0, end - read.get((group, partition), starts[partition]))
                 for partition, end in ends.items()
@@ -47,8 +47,8 @@ def _bounds(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     try:
-        partitions = bounds.online(admin, [topic.name for topic in topics])
-        starts = bounds.starts(admin, partitions)
-        return starts, bounds.ends(admin, starts)
+        partitions = log_bounds.online_partitions(admin, [topic.name for topic in topics])
+        starts = log_bounds.start_offsets(admin, partitions)
+        return starts, log_bounds.end_offsets(admin, starts)
     finally:
         admin.close()

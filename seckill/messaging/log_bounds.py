@@ -1,5 +1,5 @@
-"""Shell: where the logs of partitions begin and end. A partition that does not answer is left out; it never costs the
-others theirs."""
+"""Shell: first and last offsets of partitions. A partition that does not answer is missing from the result; the others
+are not affected."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NodeNotReadyError
 
-PATIENCE_MS = 3000
-NOT_THE_PARTITION = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
-"""Faults of the broker as a whole: asking it partition by partition would not help."""
+ANSWER_MS_MAX = 3000
+BROKER_FAULTS = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
+"""Faults of the whole broker, where a request for each partition would fail, too."""
 
 
-def online(admin: KafkaAdminClient, topics: Iterable[str]) -> list[TopicPartition]:
+def online_partitions(admin: KafkaAdminClient, topics: Iterable[str]) -> list[TopicPartition]:
     """The partitions of these topics that have a leader."""
     return [
         TopicPartition(topic["name"], each["partition_index"])
@@ -24,38 +24,38 @@ def online(admin: KafkaAdminClient, topics: Iterable[str]) -> list[TopicPartitio
     ]
 
 
-def ends(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+def end_offsets(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     return _offsets(admin, partitions, OffsetSpec.LATEST)
 
 
-def starts(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+def start_offsets(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     return _offsets(admin, partitions, OffsetSpec.EARLIEST)
 
 
 def _offsets(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition], which: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    """One question for all; where one of them spoils the answer, one question each."""
+    """One request for all partitions; if one of them makes it fail, one request for each."""
     if not partitions:
         return {}
     try:
-        return _ask(admin, partitions, which)
-    except NOT_THE_PARTITION:
+        return _request(admin, partitions, which)
+    except BROKER_FAULTS:
         raise
     except KafkaError:
         found: dict[TopicPartition, int] = {}
         for partition in partitions:
             try:
-                found |= _ask(admin, [partition], which)
-            except NOT_THE_PARTITION:
+                found |= _request(admin, [partition], which)
+            except BROKER_FAULTS:
                 raise
             except KafkaError:
                 continue
         return found
 
 
-def _ask(
+def _request(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition], which: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    told = admin.list_partition_offsets(dict.fromkeys(partitions, which), timeout_ms=PATIENCE_MS)
-    return {partition: int(at.offset) for partition, at in told.items()}
+    response = admin.list_partition_offsets(dict.fromkeys(partitions, which), timeout_ms=ANSWER_MS_MAX)
+    return {partition: int(at.offset) for partition, at in response.items()}

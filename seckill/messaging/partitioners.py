@@ -1,8 +1,8 @@
-"""Which partition a key goes to: the ways there are; `Chosen` makes each of them a `partitioner` of kafka-python's.
+"""Strategies that map a key to a partition. `KafkaPartitioner` adapts each of them to kafka-python.
 
-They differ in what happens when a topic grows: `murmur2` and every other "hash modulo count" sends most keys elsewhere
-at once; a ring moves only the share that the new partitions take; a table of slots moves nothing until a slot is moved
-on purpose, one by one, which is the only way to keep a user's requests in order through a growth.
+They differ when a topic grows. `murmur2`, like any "hash modulo count", moves most keys to other partitions at once. A
+hash ring moves only the share of the new partitions. A slot table moves nothing until an operator moves slots one by
+one, which is the only way to keep each user's requests in order while the topic grows.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from kafka.partitioner import Partitioner
 from kafka.partitioner.default import murmur2
 
 SLOTS = 1024
-POINTS = 64
-"""Places on the ring for each partition: the more, the more even."""
+RING_POINTS_PER_PARTITION = 64
+"""More points give more even shares."""
 
 
-class Way(Protocol):
+class PartitionChooser(Protocol):
     def __call__(self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int: ...
 
 
-class Chosen(Partitioner):  # type: ignore[misc]  # untyped there
-    """`KafkaProducer(partitioner=Chosen(HashSlots(table)))`."""
+class KafkaPartitioner(Partitioner):  # type: ignore[misc]  # untyped there
+    """`KafkaProducer(partitioner=KafkaPartitioner(HashSlots(table)))`."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: PartitionChooser) -> None:
         self._way = way
 
     def partition(
@@ -47,13 +47,13 @@ class Chosen(Partitioner):  # type: ignore[misc]  # untyped there
 
 
 def by_murmur2(key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
-    """As every Kafka client does it by default: the same key lands in the same place for all of them."""
+    """The default of every Kafka client, so all of them send a key to the same partition."""
     assert key is not None
     return all_partitions[int(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
 
 
 class RoundRobin:
-    """One after the other, whatever the key: even, and without any order."""
+    """Partitions in turn, whatever the key: even shares, no order by key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class RoundRobin:
         return all_partitions[number % len(all_partitions)]
 
 
-class Random:
+class RandomPartition:
     def __init__(self, chance: random.Random | None = None) -> None:
         self._chance = chance or random.Random()
 
@@ -73,8 +73,8 @@ class Random:
         return self._chance.choice(available or all_partitions)
 
 
-class Sticky:
-    """So many records to one partition before it chooses the next (KIP-480): fewer, larger batches. No order by key."""
+class StickyPartition:
+    """Many records to one partition before the next is chosen (KIP-480): fewer, larger batches; no order by key."""
 
     def __init__(self, records: int = 500, chance: random.Random | None = None) -> None:
         self._records = records
@@ -91,8 +91,8 @@ class Sticky:
             return self._at
 
 
-class Ring:
-    """Consistent hashing (Karger et al., 1997): a new partition takes its share from all others, nothing else moves."""
+class HashRing:
+    """Consistent hashing (Karger et al., 1997): a new partition takes its share from the others; nothing else moves."""
 
     def __init__(self) -> None:
         self._rings: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
@@ -105,7 +105,9 @@ class Ring:
     def _ring(self, partitions: tuple[int, ...]) -> tuple[list[int], list[int]]:
         if partitions not in self._rings:
             points = sorted(
-                (_hash(b"%d/%d" % (partition, point)), partition) for partition in partitions for point in range(POINTS)
+                (_hash(b"%d/%d" % (partition, point)), partition)
+                for partition in partitions
+                for point in range(RING_POINTS_PER_PARTITION)
             )
             self._rings[partitions] = [place for place, _ in points], [owner for _, owner in points]
         return self._rings[partitions]
@@ -113,7 +115,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class SlotTable:
-    """Which partition each slot goes to. A key's slot never changes; the table changes one slot at a time."""
+    """The partition of each slot. A key's slot never changes; the table changes one slot at a time."""
 
     version: int
     partition_of: tuple[int, ...]
@@ -123,17 +125,17 @@ class SlotTable:
         return cls(1, tuple(slot % partitions for slot in range(SLOTS)))
 
     def moves_to(self, partitions: int) -> dict[int, int]:
-        """The fewest moves after which so many partitions have even shares: slot → new partition."""
+        """The fewest moves that give this number of partitions even shares: slot → new partition."""
         most = [SLOTS // partitions + (number < SLOTS % partitions) for number in range(partitions)]
         held = [0] * partitions
-        homeless = []
+        to_move = []
         for slot, partition in enumerate(self.partition_of):
             if partition < partitions and held[partition] < most[partition]:
                 held[partition] += 1
             else:
-                homeless.append(slot)
+                to_move.append(slot)
         free = [partition for partition in range(partitions) for _ in range(most[partition] - held[partition])]
-        return dict(zip(homeless, free, strict=True))
+        return dict(zip(to_move, free, strict=True))
 
     def moved(self, slot: int, partition: int) -> SlotTable:
         changed = (*self.partition_of[:slot], partition, *self.partition_of[slot + 1 :])
@@ -141,7 +143,7 @@ class SlotTable:
 
 
 class HashSlots:
-    """By the table, whatever the broker says of how many partitions there are."""
+    """By the slot table, whatever number of partitions the broker reports."""
 
     def __init__(self, table: SlotTable) -> None:
         self.table = table
@@ -156,5 +158,5 @@ def slot_of(key: bytes) -> int:
 
 
 def _hash(content: bytes) -> int:
-    """Of 32 bits, well mixed; the same on every machine."""
+    """32 well-mixed bits, the same on every machine."""
     return ((zlib.crc32(content) ^ 0xA5A5A5A5) * 0x9E3779B1 & 0xFFFFFFFF) ^ int(murmur2(content) & 0xFFFFFFFF)

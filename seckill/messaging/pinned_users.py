@@ -1,6 +1,6 @@
-"""Codec: a set of users for many processes to load: sorted marks of 64 bits, so that a hundred thousand are 800 kB.
+"""Codec: a compact set of users that many processes load: sorted 64-bit hashes, 800 kB for a hundred thousand users.
 
-Two users may have one mark: then both are taken to be in the set, which is the safe side for who uses it.
+Two users may share a hash. Then both count as members, which is safe: a pinned user only waits in the longer queue.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-BYTES = 8
+MARK_BYTES = 8
 
 
-def mark(key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(key, digest_size=BYTES).digest(), "little")
+def user_mark(key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(key, digest_size=MARK_BYTES).digest(), "little")
 
 
-class Stayers:
-    """Does not change."""
+class PinnedUsers:
+    """Immutable."""
 
     __slots__ = ("_marks",)
 
@@ -27,14 +27,14 @@ class Stayers:
         self._marks = array("Q", sorted(set(marks)))
 
     @classmethod
-    def decode(cls, content: bytes) -> Stayers:
+    def decode(cls, content: bytes) -> PinnedUsers:
         marks = array("Q")
         marks.frombytes(content)
         if sys.byteorder == "big":
             marks.byteswap()
-        made = cls(())
-        made._marks = marks
-        return made
+        decoded = cls(())
+        decoded._marks = marks
+        return decoded
 
     def encode(self) -> bytes:
         marks = array("Q", self._marks)
@@ -43,7 +43,7 @@ class Stayers:
         return marks.tobytes()
 
     def __contains__(self, key: bytes) -> bool:
-        wanted = mark(key)
+        wanted = user_mark(key)
         at = bisect_left(self._marks, wanted)
         return at < len(self._marks) and self._marks[at] == wanted
 

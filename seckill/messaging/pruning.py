@@ -1,9 +1,10 @@
-"""What is finished is removed, a few rows at a time, by the sweeps. docs/retention.md is this table in words.
+"""Deletes finished rows, a batch at a time, from the sweeps. docs/retention.md explains the rules below.
 
-Rows are kept for `SECKILL_RETENTION_DAYS`, and longer while something that began before is unfinished: each service
-says from when on it still needs its rows, and the earliest of these times is the horizon. Below it no topic has a
-record any more (the brokers are asked), so nothing can be delivered again that an inbox would have to recognise. How
-far rows have been removed is itself a row: a report of an older sale says that its evidence is not whole.
+Rows are kept for `SECKILL_RETENTION_DAYS`, and longer while something that began earlier is unfinished: each service
+records the time from which it still needs its rows, and the earliest of these times is the horizon. Rows below the
+horizon are deleted only if no topic has an older record (the brokers are asked), so no record can be redelivered that
+an inbox would have to recognise. A row records how far rows have been deleted, so a report on an older sale can say
+that its evidence is incomplete.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ from django.db import connection
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from seckill.topics import DAY_MS, TOPICS
+from seckill.messaging.topics import DAY_MS, TOPICS
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 60.0
+PRUNE_INTERVAL_SECONDS = 60.0
 ROWS_MAX = 1000
 LOG_DAYS = 7
-"""How long topics keep records (seckill/topics.py)."""
+"""How long topics keep records (seckill/messaging/topics.py)."""
 DAYS_MIN = LOG_DAYS + 1
 AUDIT_DAYS = 365
 LEASE_DAYS = 1
-MARGIN = timedelta(hours=1)
-"""What something unfinished rests on is a little older than itself."""
-BOOTSTRAP_MS = 5000
+UNFINISHED_MARGIN = timedelta(hours=1)
+"""The rows that unfinished work depends on are slightly older than the work itself."""
+BOOTSTRAP_MS_MAX = 5000
 SERVICES = ("inventory", "orders", "notifications")
 
 
 class Rule(NamedTuple):
-    """Rows of the table that may go, as a condition; `%(horizon)s` is a time."""
+    """The rows of a table that may be deleted, as an SQL condition; `%(horizon)s` is a time."""
 
     table: str
-    may_go: str
+    condition: str
 
 
-BELOW: dict[str, tuple[Rule, ...]] = {
+RULES_BELOW_HORIZON: dict[str, tuple[Rule, ...]] = {
     "inventory": (
         Rule("inventory_decided", "decided_at_ms < extract(epoch FROM %(horizon)s::timestamptz) * 1000"),
         Rule("inventory_redelivery", "at < %(horizon)s"),
@@ -62,9 +63,9 @@ BELOW: dict[str, tuple[Rule, ...]] = {
     ),
     "notifications": (Rule("notifications_delivery", "state IN ('done', 'given_up') AND due_at < %(horizon)s"),),
 }
-"""By the service whose sweep removes them."""
+"""Keyed by the service whose sweep deletes the rows."""
 
-BY_THEIR_OWN_TIME: dict[str, tuple[Rule, ...]] = {
+RULES_BY_OWN_TIME: dict[str, tuple[Rule, ...]] = {
     "inventory": (
         Rule("streams_producer_lease", f"expires_at < now() - interval '{LEASE_DAYS} days'"),
         Rule("audit_entry", f"at < now() - interval '{AUDIT_DAYS} days'"),
@@ -89,7 +90,7 @@ SELECT least(
 """,
     "notifications": "SELECT min(due_at) - interval '1 day' FROM notifications_delivery WHERE state = 'due'",
 }
-"""The earliest time of something unfinished; null: there is none."""
+"""The earliest time of unfinished work; null if everything is finished."""
 
 _KEEP_FROM = """
 INSERT INTO streams_retention AS mine (service, needs_from, pruned_to) VALUES (%s, %s, NULL)
@@ -100,23 +101,23 @@ _PRUNED = """
 UPDATE streams_retention SET pruned_to = greatest(pruned_to, %s) WHERE service = %s RETURNING pruned_to
 """
 _DELETE = """
-DELETE FROM {table} WHERE ctid IN (SELECT ctid FROM {table} WHERE {may_go} LIMIT {most} FOR UPDATE SKIP LOCKED)
+DELETE FROM {table} WHERE ctid IN (SELECT ctid FROM {table} WHERE {condition} LIMIT {most} FOR UPDATE SKIP LOCKED)
 """
 
 
 class Pruner:
-    """Of one sweep, on a thread of its own."""
+    """Runs in one sweep, on a thread of its own."""
 
     def __init__(self, service: str) -> None:
         self._service = service
 
-    def look(self) -> bool:
-        """True: a batch was full, so there is more."""
-        full = [remove(rule, None) == ROWS_MAX for rule in BY_THEIR_OWN_TIME.get(self._service, ())]
+    def run_once(self) -> bool:
+        """Returns whether a batch was full, so more rows are waiting."""
+        full = [delete_some(rule, None) == ROWS_MAX for rule in RULES_BY_OWN_TIME.get(self._service, ())]
         horizon = self._horizon()
         if horizon is not None:
-            _run(_PRUNED, [horizon, self._service])  # before the first row goes
-            full += [remove(rule, horizon) == ROWS_MAX for rule in BELOW[self._service]]
+            _run(_PRUNED, [horizon, self._service])  # before the first row is deleted
+            full += [delete_some(rule, horizon) == ROWS_MAX for rule in RULES_BELOW_HORIZON[self._service]]
         return any(full)
 
     def _horizon(self) -> datetime | None:
@@ -125,16 +126,16 @@ class Pruner:
             return None
         wanted = datetime.now(UTC) - timedelta(days=max(days, DAYS_MIN))
         [(unfinished,)] = _run(_NEEDS[self._service], [])
-        _run(_KEEP_FROM, [self._service, wanted if unfinished is None else min(wanted, unfinished - MARGIN)])
+        _run(_KEEP_FROM, [self._service, wanted if unfinished is None else min(wanted, unfinished - UNFINISHED_MARGIN)])
         [(horizon, count)] = _run(_HORIZON, [])
-        if count < len(SERVICES) or not is_past_the_logs(horizon):
+        if count < len(SERVICES) or not is_before_every_log(horizon):
             return None
         return datetime.fromtimestamp(horizon.timestamp(), UTC)
 
 
-def remove(rule: Rule, horizon: datetime | None) -> int:
-    """Some of the rows that may go; how many."""
-    statement = _DELETE.format(table=rule.table, may_go=rule.may_go, most=ROWS_MAX)
+def delete_some(rule: Rule, horizon: datetime | None) -> int:
+    """Delete up to `ROWS_MAX` rows; returns how many were deleted."""
+    statement = _DELETE.format(table=rule.table, condition=rule.condition, most=ROWS_MAX)
     with connection.cursor() as cursor:
         cursor.execute(statement, {"horizon": horizon})
         if cursor.rowcount:
@@ -142,15 +143,15 @@ def remove(rule: Rule, horizon: datetime | None) -> int:
         return int(cursor.rowcount)
 
 
-def is_past_the_logs(horizon: datetime) -> bool:
-    """Has no topic a record of before? False if the brokers do not say."""
+def is_before_every_log(horizon: datetime) -> bool:
+    """Whether no topic has a record older than the horizon. False if the brokers do not answer."""
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=settings.ENVIRONMENT.kafka_bootstrap_servers, client_id="pruning",
-            bootstrap_timeout_ms=BOOTSTRAP_MS, request_timeout_ms=10_000, enable_auto_commit=False,
+            bootstrap_timeout_ms=BOOTSTRAP_MS_MAX, request_timeout_ms=10_000, enable_auto_commit=False,
         )  # fmt: skip
     except (KafkaError, OSError, ValueError) as fault:
-        log.warning("nothing is pruned", extra={"reason": str(fault)})
+        log.warning("pruning skipped", extra={"reason": str(fault)})
         return False
     try:
         at_ms = int(horizon.timestamp() * 1000)
@@ -161,7 +162,7 @@ def is_past_the_logs(horizon: datetime) -> bool:
         firsts = {place: ends[place] if found is None else found.offset for place, found in later.items()}
         return bool(places) and all(firsts[place] <= starts[place] for place in places)
     except (KafkaError, OSError, ValueError) as fault:
-        log.warning("nothing is pruned", extra={"reason": str(fault)})
+        log.warning("pruning skipped", extra={"reason": str(fault)})
         return False
     finally:
         consumer.close(autocommit=False)

@@ -1,4 +1,4 @@
-"""A process of ours says when it has begun its work: whoever started it may be waiting for that."""
+"""A process signals its supervisor that it is ready, by creating a file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 READY_FILE = "SECKILL_READY_FILE"
-"""In the environment of a process: the file it makes."""
+"""The environment variable with the path of that file."""
 
 
-def announce() -> None:
+def mark_ready() -> None:
     path = os.environ.get(READY_FILE)
     if path:
         Path(path).touch()

@@ -1,4 +1,4 @@
-"""Shell: the process that looks every so often for what is due, and does it; what fails passingly is due again."""
+"""Shell: runs a service's periodic work; a transient fault is retried at the next interval."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from redis.exceptions import RedisError
 
-from seckill.streams.ready import announce
+from seckill.messaging.ready_file import mark_ready
 
 log = logging.getLogger(__name__)
 
 
 class Sweep:
-    """`look` returns whether there was so much to do that it should look again at once."""
+    """`run_once` does what is due, and returns whether more is waiting, so it should run again at once."""
 
-    def __init__(self, name: str, beat_s: float, look: Callable[[], bool]) -> None:
+    def __init__(self, name: str, interval_s: float, run_once: Callable[[], bool]) -> None:
         self._name = name
-        self._beat_s = beat_s
-        self._look = look
+        self._interval_s = interval_s
+        self._run_once = run_once
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Finish what is under way, then return. Safe in a signal handler."""
+        """Finish the current run, then return. Safe in a signal handler."""
         self._stopping.set()
 
     def run(self) -> None:
-        announce()
+        mark_ready()
         while not self._stopping.is_set():
             try:
-                again = self._look()
+                has_more = self._run_once()
             except (DatabaseError, RedisError) as fault:
-                log.warning("sweep pauses", extra={"sweep": self._name, "reason": str(fault)})
+                log.warning("sweep failed, retrying", extra={"sweep": self._name, "reason": str(fault)})
                 close_old_connections()
-                again = False
-            if not again:
-                self._stopping.wait(self._beat_s)
+                has_more = False
+            if not has_more:
+                self._stopping.wait(self._interval_s)
 
 
 class Sweeps:
-    """Several in one process, each on a thread. If one of them fails for good, all stop, and it is raised."""
+    """Several sweeps in one process, each on a thread. If one fails for good, all stop and its fault is raised."""
 
     def __init__(self, *sweeps: Sweep) -> None:
         self._sweeps = sweeps
@@ -56,5 +56,5 @@ class Sweeps:
         with ThreadPoolExecutor(len(self._sweeps), "sweep") as pool:
             running = [pool.submit(sweep.run) for sweep in self._sweeps]
             for done in as_completed(running):
-                self.stop()  # the first one that ends: it was told to, or has failed
+                self.stop()  # when the first one ends, whether it was stopped or has failed
                 done.result()

@@ -1,7 +1,7 @@
-"""The one table of topics: key, partitions, retention, who writes, who reads. Services import names from here only.
+"""The table of all topics: partitions, retention, writer, readers. Services take topic names only from here.
 
-All of them flush each batch before it is acknowledged: an outbox row is deleted at the acknowledgement, so a record
-that a power loss took back would be gone for good.
+Every topic flushes each batch before acknowledging it. The relay deletes an outbox row when its record is acknowledged,
+so a record that a power failure removed would be lost.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from types import MappingProxyType
 PARTITIONS = 12
 DAY_MS = 24 * 3600 * 1000
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Every topic is keyed by user id: what one user does stays in order from request to notification."""
+    """Every topic is keyed by user id, so each user's events stay in order from request to notification."""
 
     name: str
     writer: str
     readers: tuple[str, ...]
-    configs: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
+    configs: Mapping[str, str] = field(default_factory=lambda: NO_CONFIGS, hash=False)
     partitions: int = PARTITIONS
-    beside: Topic | None = None
-    """A second one of the same writer, readers, partitions and slots, for when this one is too long to wait in."""
+    overflow: Topic | None = None
+    """A second topic with the same writer, readers, partitions and slots, used while this one has a long backlog."""
 
     @property
     def dead(self) -> str:
-        """Where records go that cannot be worked on."""
+        """The topic of records that could not be processed."""
         return f"{self.name}.dead"
 
 
@@ -42,9 +42,9 @@ PURCHASE_DIVERTED = Topic(
         {"message.timestamp.type": "LogAppendTime", "flush.messages": "1", "retention.ms": str(7 * DAY_MS)}
     ),
 )
-PURCHASE_REQUESTS = replace(PURCHASE_DIVERTED, name="purchase.requests", beside=PURCHASE_DIVERTED)
-QUEUES = (PURCHASE_REQUESTS.name, PURCHASE_DIVERTED.name)
-"""Where requests stand until inventory has decided them."""
+PURCHASE_REQUESTS = replace(PURCHASE_DIVERTED, name="purchase.requests", overflow=PURCHASE_DIVERTED)
+REQUEST_TOPICS = (PURCHASE_REQUESTS.name, PURCHASE_DIVERTED.name)
+"""The topics in which requests wait for inventory's decision."""
 INVENTORY_DECISIONS = Topic(
     "inventory.decisions",
     writer="inventory",
@@ -71,5 +71,5 @@ TOPICS: dict[str, Topic] = {
 
 
 def replication(brokers: int) -> tuple[int, dict[str, str]]:
-    """Replication factor and the settings that go with it, for a cluster of so many brokers."""
+    """Replication factor and topic settings for a cluster with this number of brokers."""
     return (3, {"min.insync.replicas": "2"}) if brokers >= 3 else (1, {})

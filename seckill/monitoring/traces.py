@@ -1,7 +1,7 @@
-"""W3C trace context: what a message causes belongs to the message's trace, without anybody passing it on by hand.
+"""W3C trace context: everything that a message causes belongs to the message's trace, without an extra argument.
 
-The loop enters the messages of a batch; `publish` finds the trace of an event by its cause. An event without a cause
-that is known begins a trace of its own, named after it.
+The consume loop makes the messages of a batch known with `entered`; the outbox finds the trace of an event by its
+cause. An event without a known cause starts a trace of its own, named after the event.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _known: ContextVar[Mapping[UUID, str]] = ContextVar("traces")
 
 
 def root(event_id: UUID) -> str:
-    """The trace that begins with an event: trace id and span id are the event's own."""
+    """A new trace that starts with this event; its trace id and span id come from the event's id."""
     return f"00-{event_id.hex}-{event_id.hex[:16]}-01"
 
 
 def child(event_id: UUID, cause: UUID | None) -> str:
-    """The trace context of an event, by its cause: the same trace, a span of its own."""
+    """The trace context of an event: the trace of its cause, with a new span."""
     parent = _known.get({}).get(cause) if cause is not None else None
     if parent is None:
         return root(event_id if cause is None else cause)
@@ -32,14 +32,15 @@ def child(event_id: UUID, cause: UUID | None) -> str:
 
 
 def continued(parent: str | None, event_id: UUID) -> str:
-    """The trace of an event that somebody outside has asked for: his, if he came with one."""
+    """The trace of an event that an outside request caused: the request's own trace if it sent a valid one."""
     if parent is None or not _WELL_FORMED.fullmatch(parent):
         return root(event_id)
     return f"{parent[:36]}{event_id.hex[:16]}{parent[52:]}"
 
 
 def next_hop(parent: str, event_id: UUID, hop: str) -> str:
-    """The trace context of a call that an event leads to: its trace, a span that its hop names; "" if there is none."""
+    """The trace context of a call that an event causes: the event's trace, with a span named after the hop. "" if the
+    event has no trace."""
     if not _WELL_FORMED.fullmatch(parent):
         return ""
     return f"{parent[:36]}{uuid5(event_id, hop).hex[:16]}{parent[52:]}"
@@ -47,7 +48,7 @@ def next_hop(parent: str, event_id: UUID, hop: str) -> str:
 
 @contextmanager
 def entered(messages: Iterable[tuple[UUID, str | None]]) -> Iterator[None]:
-    """While the block runs, these messages are causes: (event id, the traceparent it came with)."""
+    """Inside the block, these messages are known causes. Each is (event id, its traceparent or None)."""
     known = {
         event_id: parent if parent and _WELL_FORMED.fullmatch(parent) else root(event_id)
         for event_id, parent in messages

@@ -1,4 +1,4 @@
-"""Pure: what disturbed a run, as the supervisor noticed it or as the books show it, planned or not."""
+"""Machine: find what disturbed a run, from the supervisor's log and from gaps in the decisions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from seckill.consistency.evidence import Evidence
+from seckill.report.evidence import Evidence
 
 ENDS = {"died": "up", "stopped": "up", "frozen": "thawed"}
-"""What each observation lasts until, for the same process."""
+"""For each kind of event the one that ends it, for the same process."""
 STALL_MS = 5_000
-"""Nothing is decided for so long although requests wait: whoever decides did not run."""
+"""If requests wait this long without any decision, inventory was not running."""
 AROUND_MS = 5_000
-"""A planned fault explains what is observed so shortly before or after it."""
+"""A planned fault explains disturbances this long before and after it."""
 
 
 class Disturbance(NamedTuple):
-    """`until_ms` None: it was not over when the report was taken. `is_planned`: an injected fault explains it."""
+    """`until_ms` is None if it was not over when the report was taken. `is_planned`: an injected fault explains it."""
 
     at_ms: int
     until_ms: int | None
@@ -29,18 +29,18 @@ class Disturbance(NamedTuple):
         return f"{self.what}{lasted}" + (" (planned)" if self.is_planned else " (observed, not planned)")
 
 
-def disturbances(evidence: Evidence) -> list[Disturbance]:
-    """In order of time. A stop at the end of a stack's life is none: then nothing is noted any more."""
-    found = [*_of_processes(evidence), *_stalls(evidence)]
+def find_disturbances(evidence: Evidence) -> list[Disturbance]:
+    """In order of time. The final stop of a stack is not among them, because the supervisor does not log it."""
+    found = [*_process_disturbances(evidence), *_decision_stalls(evidence)]
     return sorted(found, key=lambda each: each.at_ms)
 
 
-def unplanned(evidence: Evidence) -> list[Disturbance]:
-    return [each for each in disturbances(evidence) if not each.is_planned]
+def find_unplanned(evidence: Evidence) -> list[Disturbance]:
+    return [each for each in find_disturbances(evidence) if not each.is_planned]
 
 
-def _of_processes(evidence: Evidence) -> Iterator[Disturbance]:
-    lines = sorted(evidence.observed, key=lambda line: int(line["at_ms"]))
+def _process_disturbances(evidence: Evidence) -> Iterator[Disturbance]:
+    lines = sorted(evidence.process_events, key=lambda line: int(line["at_ms"]))
     for number, line in enumerate(lines):
         ended = ENDS.get(line["what"])
         if ended is None:
@@ -52,23 +52,24 @@ def _of_processes(evidence: Evidence) -> Iterator[Disturbance]:
         yield _disturbance(evidence, int(line["at_ms"]), until_ms, f"{line['name']} {line['what']}{how}")
 
 
-def _stalls(evidence: Evidence) -> Iterator[Disturbance]:
-    """As any supervisor's, or nobody's, process may have been paused: the books show that nothing was decided."""
+def _decision_stalls(evidence: Evidence) -> Iterator[Disturbance]:
+    """Times without decisions. They also show pauses of processes that no supervisor of ours watches."""
     rows = sorted(
-        (row.decided_at_ms, said.timestamp_ms)
-        for row in evidence.decided
-        if (said := evidence.requested_at.get(row.place)) is not None and row.place not in evidence.dead_requests
+        (row.decided_at_ms, record.timestamp_ms)
+        for row in evidence.decisions
+        if (record := evidence.request_by_position.get(row.position)) is not None
+        and row.position not in evidence.dead_request_by_position
     )
     for (before_ms, _), (after_ms, entered_ms) in pairwise(rows):
         since_ms = max(before_ms, entered_ms)
         if after_ms - since_ms >= STALL_MS:
-            yield _disturbance(evidence, since_ms, after_ms, "nothing was decided, while requests waited")
+            yield _disturbance(evidence, since_ms, after_ms, "no decisions while requests were waiting")
 
 
 def _disturbance(evidence: Evidence, at_ms: int, until_ms: int | None, what: str) -> Disturbance:
     end_ms = at_ms if until_ms is None else until_ms
     is_planned = any(
         int(fault.get("at_ms", 0)) - AROUND_MS <= end_ms and at_ms <= int(fault.get("until_ms", at_ms)) + AROUND_MS
-        for fault in evidence.injected
+        for fault in evidence.injected_faults
     )
     return Disturbance(at_ms, until_ms, what, is_planned)

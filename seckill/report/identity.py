@@ -1,6 +1,6 @@
-"""Values: what requests, orders, payments and events are known by: a UUID as lower-case text, one object for each.
+"""Values: the ids of requests, orders, payments and events: UUIDs as interned lower-case text.
 
-Text, not `uuid.UUID`: a million of these stand in dozens of tables, and text compares and hashes in C.
+Text rather than `uuid.UUID`, because dozens of tables hold millions of ids and text is compared and hashed in C.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-
 
 
 def identity(text: str) -> Id:
-    """However it is written. `ValueError` or `TypeError` if it is none."""
+    """Parse a UUID in any notation. Raises `ValueError` or `TypeError` if it is not one."""
     if _CANONICAL(text) is None:
         text = str(UUID(text))
     return Id(intern(text))
 
 
 def number(known: Id) -> int:
-    """Of 128 bits."""
+    """The id as an integer of 128 bits."""
     return int(known.replace("-", ""), 16)

@@ -1,17 +1,17 @@
-"""Codec: verdicts as JUnit's XML. FAIL is a failure, UNKNOWN an error (nothing was proved), NOT RUN is skipped."""
+"""Codec: verdicts as JUnit XML. FAIL is a failure, UNKNOWN an error because nothing was proved, NOT RUN is skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.etree import ElementTree  # it writes XML and reads none  # nosec B405
+from xml.etree import ElementTree  # writes XML, never parses it  # nosec B405
 
-from seckill.consistency.verdicts import Judged, Verdict
+from seckill.report.verdicts import Judgement, Verdict
 
 ELEMENTS = {Verdict.FAIL: "failure", Verdict.UNKNOWN: "error", Verdict.NOT_RUN: "skipped"}
-MOST_LINES = 20
+LINES_MAX = 20
 
 
-def written(judged: Sequence[Judged]) -> bytes:
+def to_junit_xml(judged: Sequence[Judgement]) -> bytes:
     counts = {verdict: sum(each.verdict is verdict for each in judged) for verdict in Verdict}
     suite = ElementTree.Element(
         "testsuite",
@@ -27,5 +27,5 @@ def written(judged: Sequence[Judged]) -> bytes:
         if each.verdict in ELEMENTS:
             lines = [f"{violation.text}  {violation.subject}" for violation in each.violations] + list(each.reasons)
             element = ElementTree.SubElement(case, ELEMENTS[each.verdict], message=lines[0] if lines else "")
-            element.text = "\n".join(lines[:MOST_LINES])
+            element.text = "\n".join(lines[:LINES_MAX])
     return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True))

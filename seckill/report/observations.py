@@ -1,22 +1,23 @@
-"""Values: what was said and seen: by the crowd, in the topics, and by the outside world.
+"""Values: what the simulated buyers, the topics and the outside world recorded.
 
-A field with a default came later than the others; None or empty where a source did not say.
+Fields with a default were added later than the others. They are None or empty where a source does not provide them.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from seckill.consistency.identity import Id
+from seckill.messaging.record_position import RecordPosition
+from seckill.report.identity import Id
 
 REQUESTS = "purchase.requests"
 
 
-# ── C: the crowd's log ───────────────────────────────────────────────────────────────────────────
+# ── the crowd's log ──────────────────────────────────────────────────────────────────────────────
 
 
 class Attempt(NamedTuple):
-    """`status` 0: no answer came."""
+    """One POST of a purchase and its answer. `status` 0 means that no answer arrived."""
 
     at_ms: int
     took_ms: int
@@ -29,13 +30,15 @@ class Attempt(NamedTuple):
     partition: int | None
     offset: int | None
     topic: str = REQUESTS
-    problem: str = ""  # the kind of refusal, without its address
-    ticket: str | None = None  # a fingerprint of the ticket sent with it; empty: none was; None: not logged
+    problem: str = ""  # the problem type without its URL prefix
+    ticket: str | None = None  # fingerprint of the ticket; empty if none was sent, None if the log does not say
     address: str = ""
-    stock_version: int | None = None  # of the stock a "sold-out" rests on
+    stock_version: int | None = None  # the version on which a "sold-out" answer is based
 
 
-class Sight(NamedTuple):
+class Poll(NamedTuple):
+    """One poll of a purchase's status and the state that the buyer was shown."""
+
     at_ms: int
     took_ms: int
     user_id: str
@@ -46,8 +49,8 @@ class Sight(NamedTuple):
     order_id: Id | None = None
 
 
-class Called(NamedTuple):
-    """A call beside purchases and polls: session, sale, ticket, pay, cancel. Of sessions and sales only refusals."""
+class OtherCall(NamedTuple):
+    """Any other call: session, sale, ticket, pay or cancel. Successful session and sale calls are not kept."""
 
     at_ms: int
     took_ms: int
@@ -57,21 +60,15 @@ class Called(NamedTuple):
     order_id: Id | None
     status: int
     problem: str = ""
-    ticket: str = ""  # a fingerprint of the ticket that was given
+    ticket: str = ""  # fingerprint of the ticket that was issued
     expires_at_ms: int | None = None
 
 
-# ── K: topics ────────────────────────────────────────────────────────────────────────────────────
+# ── topics ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Place(NamedTuple):
-    partition: int
-    offset: int
-    topic: str = REQUESTS  # they stand in one of two
-
-
-class Requested(NamedTuple):
-    place: Place
+class RequestRecord(NamedTuple):
+    position: RecordPosition
     timestamp_ms: int
     request_id: Id
     user_id: str
@@ -82,31 +79,31 @@ class Requested(NamedTuple):
     deadline_ms: int
 
     @property
-    def came(self) -> tuple[int, int]:
-        """Its turn: by the log's clock, and by offset where that does not tell."""
-        return self.timestamp_ms, self.place.offset
+    def arrival(self) -> tuple[int, int]:
+        """Sorts requests by the log's clock, then by offset."""
+        return self.timestamp_ms, self.position.offset
 
 
-class DecisionSaid(NamedTuple):
-    place: Place
+class DecisionEvent(NamedTuple):
+    position: RecordPosition
     timestamp_ms: int
     event_id: Id
     request_id: Id
     user_id: str
-    decision: str  # or UnitsReleased
+    decision: str  # a decision, or UnitsReleased
     quantity: int
     sale_id: int | None = None
     sku: str = ""
-    unit_price: int | None = None  # of a decision only
+    unit_price: int | None = None  # decisions only
     stock_version: int | None = None
-    decided_at_ms: int | None = None  # of a decision only
-    reason: str = ""  # of UnitsReleased only
+    decided_at_ms: int | None = None  # decisions only
+    reason: str = ""  # UnitsReleased only
     cause: Id | None = None
-    origin: Place | None = None
+    origin: RecordPosition | None = None
 
 
-class OrderSaid(NamedTuple):
-    place: Place
+class OrderEvent(NamedTuple):
+    position: RecordPosition
     timestamp_ms: int
     event_id: Id
     event: str
@@ -121,17 +118,19 @@ class OrderSaid(NamedTuple):
     pay_before_ms: int | None = None
     returned_units: int | None = None
     cause: Id | None = None
-    origin: Place | None = None
+    origin: RecordPosition | None = None
 
 
 class Unreadable(NamedTuple):
+    """A record that the report could not decode."""
+
     topic: str
-    place: Place
+    position: RecordPosition
     reason: str
 
 
-class Log(NamedTuple):
-    """One partition of a topic, as it was read."""
+class PartitionLog(NamedTuple):
+    """How much of one partition was read: offsets from `start` up to but not including `cut`."""
 
     topic: str
     partition: int
@@ -157,5 +156,5 @@ class SinkLine(NamedTuple):
     event_id: Id
     channel: str
     user_id: str
-    trace_id: str = ""  # of the W3C context it came with
+    trace_id: str = ""  # from the W3C trace context that came with the message
     text: str = ""

@@ -1,67 +1,40 @@
-"""Values: the plain rows the report rests on, and what is known of the sources they came from."""
+"""Values: the rows of the database that the report uses. What topics, crowd and sinks recorded is re-exported here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from seckill.consistency.identity import Id
-from seckill.consistency.said import (
+from seckill.messaging.record_position import RecordPosition
+from seckill.report.identity import Id
+from seckill.report.observations import (
     REQUESTS,
     Attempt,
-    Called,
-    DecisionSaid,
-    Log,
-    OrderSaid,
-    Place,
+    DecisionEvent,
+    OrderEvent,
+    OtherCall,
+    PartitionLog,
+    Poll,
     ProviderLine,
-    Requested,
-    Sight,
+    RequestRecord,
     SinkLine,
     Unreadable,
 )
 
 __all__ = [
-    "CHANNELS", "REFUSALS", "REQUESTS", "RESERVED", "SOURCES", "TOLD", "Attempt", "Callback", "Called", "DeadLetter",
-    "Decided", "DecisionSaid", "Delivery", "Entry", "Gate", "GroupOffset", "Hold", "Log", "Order", "OrderSaid",
-    "Outcome", "Payment", "Place", "ProviderLine", "ReadDecision", "Redelivered", "Requested", "Sale", "Settled",
-    "Sight", "SinkLine", "Source", "Stock", "Transition", "Unreadable", "Verb",
+    "CHANNELS", "NOTIFIED_EVENTS", "REFUSALS", "REQUESTS", "RESERVED", "Attempt", "Callback", "ConsumedDecision",
+    "DeadLetter", "Decision", "DecisionEvent", "Delivery", "GateState", "GroupOffset", "Hold", "LedgerEntry",
+    "OperatorAction", "Order", "OrderEvent", "OtherCall", "Outcome", "PartitionLog", "Payment", "Poll", "ProviderLine",
+    "RecordPosition", "Redelivery", "RequestRecord", "Sale", "Settlement", "SinkLine", "Stock", "Transition",
+    "Unreadable",
 ]  # fmt: skip
-
-SOURCES = {
-    "C": "what the crowd was told",
-    "K": "topics, from the start to the cut",
-    "R": "the gate in Redis",
-    "L": "sales, stock and ledger",
-    "O": "orders, inbox, outbox, offsets",
-    "P": "payments and the provider's log",
-    "N": "deliveries and the sinks' log",
-    "G": "offsets committed to the broker",
-    "S": "Spark's tables",
-    "F": "faults that were injected or observed",
-}
 
 REFUSALS = frozenset({"SOLD_OUT", "DUPLICATE", "LIMIT_REACHED", "CLOSED", "TOO_LATE", "INVALID"})
 RESERVED = "RESERVED"
-TOLD = frozenset({"OrderPlaced", "OrderPaid", "OrderExpired", "OrderCancelled", "OrderRefunded", "LatePaymentRefunded"})
-"""Order events a buyer gets a message about."""
+NOTIFIED_EVENTS = frozenset(
+    {"OrderPlaced", "OrderPaid", "OrderExpired", "OrderCancelled", "OrderRefunded", "LatePaymentRefunded"}
+)
+"""Order events about which the buyer gets a message."""
 CHANNELS = ("sms", "email", "push")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """`faults`: why it is not whole; none and a count means that it was read to its end."""
-
-    letter: str
-    counts: dict[str, int]
-    faults: tuple[str, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        return not self.faults and any(self.counts.values())
-
-
-# ── Postgres ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class Sale(NamedTuple):
@@ -82,11 +55,11 @@ class Stock(NamedTuple):
     version: int
     gate_epoch: int
     unit_price: int | None = None
-    cap: int | None = None  # most units in one purchase
-    gate_retired: bool = False  # its sale is over, and nobody asks its gate any more
+    cap: int | None = None  # units allowed in one purchase
+    gate_retired: bool = False  # the sale is over and its gate is no longer used
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     stock_id: int
     version: int
     debit: str
@@ -105,14 +78,14 @@ class Hold(NamedTuple):
     user_id: str
     quantity: int
     state: str
-    origin: Place | None = None
+    origin: RecordPosition | None = None
 
     @property
     def is_active(self) -> bool:
         return self.state != "released"
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     request_id: Id
     user_id: str
     sale_id: int
@@ -123,15 +96,15 @@ class Decided(NamedTuple):
     decided_at_ms: int
     admitted_at_ms: int
     deadline_ms: int
-    place: Place
+    position: RecordPosition
 
 
-class Redelivered(NamedTuple):
+class Redelivery(NamedTuple):
     request_id: Id
-    place: Place
+    position: RecordPosition
 
 
-class Settled(NamedTuple):
+class Settlement(NamedTuple):
     event_id: Id
     kind: str
     request_id: Id
@@ -149,8 +122,8 @@ class Order(NamedTuple):
     placed_at_ms: int
     pay_before_ms: int
     sku: str = ""
-    cause: Id | None = None  # the decision it rests on
-    origin: Place | None = None
+    cause: Id | None = None  # id of the decision event
+    origin: RecordPosition | None = None
 
 
 class Transition(NamedTuple):
@@ -161,7 +134,7 @@ class Transition(NamedTuple):
     at_ms: int
 
 
-class ReadDecision(NamedTuple):
+class ConsumedDecision(NamedTuple):
     event_id: Id
     request_id: Id
     decision: str
@@ -175,7 +148,7 @@ class Payment(NamedTuple):
     was_captured: bool
     was_refunded: bool
     opened_at_ms: int
-    late: bool = False  # captured when the order had ended
+    late: bool = False  # captured after the order had ended
 
 
 class Delivery(NamedTuple):
@@ -198,7 +171,7 @@ class Outcome(NamedTuple):
     may_buy_again: bool | None = None
 
 
-class Verb(NamedTuple):
+class OperatorAction(NamedTuple):
     """What an operator did, from the audit trail."""
 
     at_ms: int
@@ -209,7 +182,7 @@ class Verb(NamedTuple):
 
 
 class Callback(NamedTuple):
-    """What the provider has called back about, once by its id."""
+    """A callback from the payment provider; redeliveries of the same callback count once."""
 
     callback_id: str
     payment_id: Id
@@ -226,14 +199,14 @@ class GroupOffset(NamedTuple):
 class DeadLetter(NamedTuple):
     group: str
     topic: str
-    place: Place
+    position: RecordPosition
     state: str
     reason: str
     died_at_ms: int
 
 
-class Gate(NamedTuple):
-    """What Redis has of one stock's present epoch; `free` None: nothing is there."""
+class GateState(NamedTuple):
+    """The gate's keys for the current epoch of one stock. `free` is None if Redis has no such key."""
 
     stock_id: int
     free: int | None

@@ -1,4 +1,4 @@
-"""Shell: one HTTP request to the world outside: JSON there, status and body back, within a deadline."""
+"""Shell: one HTTP request with a JSON body and a deadline; returns status and body."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-MOST_ANSWER = 1 << 20
-PASSING_4XX = frozenset({408, 425, 429})
+RESPONSE_BYTES_MAX = 1 << 20
+TRANSIENT_4XX = frozenset({408, 425, 429})
 
 
-class NoAnswer(ConnectionError):
-    """Nobody knows whether anything happened."""
+class NoResponse(ConnectionError):
+    """No response, so the caller cannot know whether the request had an effect."""
 
 
-class Answered(NamedTuple):
+class Response(NamedTuple):
     status: int
     content: bytes
 
     @property
     def is_refusal(self) -> bool:
-        """It has understood and says no: asking the same again is of no use."""
-        return 400 <= self.status < 500 and self.status not in PASSING_4XX
+        """The server understood the request and rejects it, so repeating it is useless."""
+        return 400 <= self.status < 500 and self.status not in TRANSIENT_4XX
 
     @property
     def is_failure(self) -> bool:
         return not 200 <= self.status < 300 and not self.is_refusal
 
 
-def call(method: str, url: str, body: Any, timeout_s: float, headers: Mapping[str, str] | None = None) -> Answered:
-    """`body` None: none is sent. `timeout_s` is for each step: connecting, sending, each part of the answer."""
+def call(method: str, url: str, body: Any, timeout_s: float, headers: Mapping[str, str] | None = None) -> Response:
+    """`timeout_s` bounds each step: connecting, sending, each read of the response. Raises `NoResponse`."""
     parts = urlsplit(url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
@@ -39,9 +39,9 @@ def call(method: str, url: str, body: Any, timeout_s: float, headers: Mapping[st
         content = None if body is None else json.dumps(body).encode()
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         connection.request(method, path, content, {"Content-Type": "application/json", **(headers or {})})
-        with connection.getresponse() as answer:
-            return Answered(answer.status, answer.read(MOST_ANSWER))
+        with connection.getresponse() as response:
+            return Response(response.status, response.read(RESPONSE_BYTES_MAX))
     except (OSError, HTTPException) as fault:
-        raise NoAnswer(f"{method} {parts.path}: {str(fault) or type(fault).__name__}") from fault
+        raise NoResponse(f"{method} {parts.path}: {str(fault) or type(fault).__name__}") from fault
     finally:
         connection.close()

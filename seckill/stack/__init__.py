@@ -1,6 +1,7 @@
-"""stack — everything on one machine, without Docker: start in order, wait until healthy, show, stop in order.
+"""stack — the whole system on one machine, without Docker: start in order, supervise, stop in reverse order.
 
-In:    a folder, ports, settings; words that act on a running stack.
-Out:   processes that answer, and end when they are told to.
-From:  cli, demo, tests.    Next: the programs themselves, by their commands; it imports no service.
+In:    a data folder, ports, settings; commands to a running stack.
+Out:   healthy processes, an open sale, addresses.
+Used by: cli, console (commands), lab, loadtest and tests, which start every server and stack through this package.
+Uses: the programs by their command lines; only `first_run` imports a service.
 """

@@ -1,4 +1,4 @@
-"""Shell: words to a running stack: one JSON object a line over a Unix socket, one answer a line."""
+"""Shell: commands to a running stack over a Unix socket: one JSON object per line, one JSON reply per line."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from typing import Any
 
 from seckill.stack.services import Layout
 
-PATIENCE_S = 60.0
-WORD_S = 5.0
+REPLY_SECONDS_MAX = 60.0
+REQUEST_SECONDS_MAX = 5.0
 
 log = logging.getLogger(__name__)
 
-Answer = dict[str, Any]
+Command = dict[str, Any]
+"""`{"command": "stop", "name": "inventory"}`; the supervisor defines the commands."""
+Reply = dict[str, Any]
 
 
 class StackFault(Exception):
-    """The stack cannot start or obey; the text says what happened and what to do."""
+    """The stack cannot start or cannot execute a command; the text says what happened and what to do."""
 
 
-def listen(layout: Layout, obey: Callable[[dict[str, Any]], Answer]) -> None:
-    """Take the folder for this stack, and its words from now on; `StackFault` if a living one has it."""
+def serve_commands(layout: Layout, execute: Callable[[Command], Reply]) -> None:
+    """Claim the stack's folder and answer commands in a thread; `StackFault` if another stack runs in this folder."""
     path = layout.socket
     if path.exists():
         try:
-            ask(layout, {"word": "status"})
+            send_command(layout, {"command": "status"})
         except OSError:
             path.unlink()
         else:
@@ -37,38 +39,38 @@ def listen(layout: Layout, obey: Callable[[dict[str, Any]], Answer]) -> None:
     listener.bind(str(path))
     path.chmod(0o600)
     listener.listen(8)
-    threading.Thread(target=_serve, args=(listener, obey), daemon=True).start()
+    threading.Thread(target=_accept_forever, args=(listener, execute), daemon=True).start()
 
 
-def _serve(listener: socket.socket, obey: Callable[[dict[str, Any]], Answer]) -> None:
+def _accept_forever(listener: socket.socket, execute: Callable[[Command], Reply]) -> None:
     while True:
-        caller, _ = listener.accept()
-        with caller:
-            caller.settimeout(WORD_S)
+        client, _ = listener.accept()
+        with client:
+            client.settimeout(REQUEST_SECONDS_MAX)
             try:
-                with caller.makefile("rw") as lines:
-                    lines.write(json.dumps(_answer(lines.readline(), obey)) + "\n")
-            except OSError as gone:
-                log.info("caller gone", extra={"reason": str(gone)})
+                with client.makefile("rw") as lines:
+                    lines.write(json.dumps(_execute_line(lines.readline(), execute)) + "\n")
+            except OSError as fault:
+                log.info("a client closed the control connection", extra={"reason": str(fault)})
 
 
-def _answer(line: str, obey: Callable[[dict[str, Any]], Answer]) -> Answer:
+def _execute_line(line: str, execute: Callable[[Command], Reply]) -> Reply:
     try:
-        return obey(json.loads(line))
+        return execute(json.loads(line))
     except (ValueError, KeyError, TypeError, StackFault) as error:
         return {"error": str(error)}
 
 
-def ask(layout: Layout, order: dict[str, Any]) -> Answer:
-    """One word to a running stack; `OSError` if there is none."""
-    with socket.socket(socket.AF_UNIX) as caller:
-        caller.settimeout(PATIENCE_S)
-        caller.connect(str(layout.socket))
-        with caller.makefile("rw") as lines:
-            lines.write(json.dumps(order) + "\n")
+def send_command(layout: Layout, command: Command) -> Reply:
+    """The reply of the running stack; `OSError` if no stack runs in this folder."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(REPLY_SECONDS_MAX)
+        client.connect(str(layout.socket))
+        with client.makefile("rw") as lines:
+            lines.write(json.dumps(command) + "\n")
             lines.flush()
             line = lines.readline()
     if not line:
-        raise ConnectionError("the stack has gone away")
-    answer: Answer = json.loads(line)
-    return answer
+        raise ConnectionError("the stack ended before it replied")
+    reply: Reply = json.loads(line)
+    return reply

@@ -1,4 +1,4 @@
-"""Passwords of the servers that `seckill up` starts: made once for a data folder, readable by its owner only."""
+"""Passwords of the servers that `seckill up` starts: one per server and data folder, readable only by the owner."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 BYTES = 24
 
 
-def password(folder: Path, server: str) -> str:
-    """The one in `SERVER.password`, which is made at the first call; concurrent callers get the same one."""
+def server_password(folder: Path, server: str) -> str:
+    """Read `SERVER.password`; the first call creates it, and concurrent callers get the same password."""
     path = folder / f"{server}.password"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,7 @@ def password(folder: Path, server: str) -> str:
         try:
             os.link(fresh, path)
         except FileExistsError:
-            pass  # another process was faster
+            pass  # another process created it first
         finally:
             fresh.unlink()
     return path.read_text()

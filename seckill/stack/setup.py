@@ -1,11 +1,12 @@
-"""What is done once before the services start: the database, its tables, the topics, a sale to look at."""
+"""Shell: what happens once between the servers and the services: database, tables, topics, first sale, operator."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -15,25 +16,42 @@ from seckill.stack.control import StackFault
 if TYPE_CHECKING:
     from seckill.stack.services import Layout
 
+ERROR_PREFIX = "seckill: "
 
-SAID = "seckill: "
+
+class FirstRun(NamedTuple):
+    """What a user needs to know after a start. Each text is empty if there is nothing to say."""
+
+    sale: str = ""
+    operator: str = ""
 
 
-def prepare(layout: Layout, tell: Callable[[str], None]) -> None:
+def prepare(layout: Layout, announce: Callable[[str], None], *, empty: bool = False) -> FirstRun:
+    """Make whatever is missing; a second start finds everything there. `empty`: no sale and no operator."""
     if "postgres" in layout.own_ports():
-        _make_database(layout.addresses()["SECKILL_DATABASE_URL"])
-    for arguments in (["-m", "django", "migrate", "--verbosity", "0"], ["-m", "seckill.cli", "topics"]):
-        done = subprocess.run([sys.executable, *arguments], env=layout.environment(), capture_output=True, text=True)
-        if done.returncode:
-            said = [line.removeprefix(SAID) for line in done.stderr.splitlines() if line.startswith(SAID)]
-            raise StackFault("; ".join(said) or f"{' '.join(arguments)} failed: {done.stderr.strip()[-2000:]}")
-    tell("database and topics are ready")
+        _create_database(layout.addresses()["SECKILL_DATABASE_URL"])
+    _run(layout, "django", "migrate", "--verbosity", "0")
+    _run(layout, "seckill.cli", "topics")
+    announce("database and topics are ready")
+    if empty:
+        return FirstRun()
+    return FirstRun(**json.loads(_run(layout, "seckill.stack.first_run", "--json", "--operator")))
 
 
-def _make_database(url: str) -> None:
-    """The server is ours, so the database is made if it is absent (somebody else's has it already)."""
+def _run(layout: Layout, module: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, env=layout.environment(), capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.splitlines()
+        errors = [line.removeprefix(ERROR_PREFIX) for line in lines if line.startswith(ERROR_PREFIX)]
+        raise StackFault("; ".join(errors) or f"{module} {' '.join(arguments)} failed: {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def _create_database(url: str) -> None:
+    """Only on our own Postgres: with another server, its owner creates the database."""
     base, _, name = url.rpartition("/")
     with psycopg.connect(f"{base}/postgres", autocommit=True) as connection:
-        there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-        if not there:
+        exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+        if not exists:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))

@@ -1,6 +1,6 @@
-"""Shell: the supervisor: processes in the order of their services, restarted when they die, stopped in reverse.
+"""Shell: the supervisor starts the services in order, restarts processes that die, and stops all in reverse order.
 
-A process that was stopped by a word stays down until `start`; one that died or was killed comes back by itself.
+A process that an operator stopped stays down until `start`. A process that crashed or was killed is started again.
 """
 
 from __future__ import annotations
@@ -10,27 +10,32 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
 
-from seckill.stack import control, instances, passwords, ready, servers, setup
+from seckill.stack import control, health_checks, passwords, process_instance, servers, setup
+from seckill.stack.child_processes import WaitTimeout, wait_until
 from seckill.stack.control import StackFault
-from seckill.stack.instances import Instance
-from seckill.stack.observing import Observations, is_frozen
+from seckill.stack.process_instance import Instance
+from seckill.stack.process_log import Observations, is_frozen
 from seckill.stack.services import Layout, Service, services
+from seckill.stack.setup import FirstRun
 
-START_S = 60.0
-TURN_S = 0.2
+START_SECONDS_MAX = 60.0
+TICK_S = 0.2
 
 
 class Supervisor:
-    def __init__(self, layout: Layout, scale: dict[str, int], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, layout: Layout, scale: dict[str, int], announce: Callable[[str], None], *, empty: bool = False
+    ) -> None:
         self.layout = layout
         self.instances: list[Instance] = []
+        self.first_run = FirstRun()
         self._services = services(layout)
-        self._tell = tell
+        self._announce = announce
+        self._empty = empty
         self._lock = threading.RLock()
         self._stopping = threading.Event()
-        self._is_ours = False
+        self._owns_folder = False
         self._observed = Observations(layout.folder / "evidence" / "observed.jsonl")
         self._frozen: set[str] = set()
         unknown = set(scale) - {service.name for service in self._services}
@@ -39,185 +44,195 @@ class Supervisor:
             raise StackFault(f"unknown services: {', '.join(sorted(unknown))}; known are {known}")
         for service in self._services:
             count = scale.get(service.name, service.count)
-            if not 0 <= count <= service.most:
-                raise StackFault(f"{service.name} can run 0 to {service.most} times, not {count}")
+            if not 0 <= count <= service.count_max:
+                raise StackFault(f"{service.name} can run 0 to {service.count_max} times, not {count}")
             self.instances += [Instance(service, number, layout) for number in range(1, count + 1)]
 
     # ── start and stop ───────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        """Everything up and healthy, in order, or `StackFault`."""
+        """Start everything in order and wait until it is healthy, or raise `StackFault`."""
         layout = self.layout
         for folder in (layout.run, layout.folder / "logs"):
             folder.mkdir(parents=True, exist_ok=True)
-        control.listen(layout, self.obey)
-        self._is_ours = True
-        for name in instances.end_leftovers(layout.run):
-            self._tell(f"{name} was left over by a stack that did not end well, and is ended")
-        for mark in layout.run.glob("*.ready"):
-            mark.unlink()
+        control.serve_commands(layout, self.execute)
+        self._owns_folder = True
+        for name in process_instance.end_leftovers(layout.run):
+            self._announce(f"{name} was left over by a stack that was killed; it has been stopped")
+        for ready_file in layout.run.glob("*.ready"):
+            ready_file.unlink()
         self._check_ports()
-        written = layout.run / "environment.json"  # it holds passwords
-        written.touch(mode=0o600)
-        written.chmod(0o600)
-        written.write_text(json.dumps(layout.addresses(), indent=2))
+        addresses = layout.run / "environment.json"
+        addresses.touch(mode=0o600)  # the file has passwords in it
+        addresses.chmod(0o600)
+        addresses.write_text(json.dumps(layout.addresses(), indent=2))
         if any(service.name == "postgres" for service in self._services):
-            servers.init_postgres(layout.folder / "postgres", passwords.password(layout.folder, "postgres"))
+            servers.init_postgres(layout.folder / "postgres", passwords.server_password(layout.folder, "postgres"))
         for service in self._services:
             if service.is_server:
                 self._bring_up([service])
-        setup.prepare(layout, self._tell)
+        self.first_run = setup.prepare(layout, self._announce, empty=self._empty)
         self._bring_up([service for service in self._services if not service.is_server])
 
-    def _bring_up(self, rows: Sequence[Service]) -> None:
-        """Spawn all of them, then wait for each."""
-        mine = [instance for instance in self.instances if instance.service in rows]
-        for instance in mine:
+    def _bring_up(self, chosen: Sequence[Service]) -> None:
+        """Start all processes of these services at once, then wait for each."""
+        instances = [instance for instance in self.instances if instance.service in chosen]
+        for instance in instances:
             instance.spawn()
-        for instance in mine:
-            self._await(instance)
+        for instance in instances:
+            self._wait_for(instance)
 
-    def _await(self, instance: Instance) -> None:
-        deadline = time.monotonic() + START_S
-        while not instance.is_healthy():
+    def _wait_for(self, instance: Instance) -> None:
+        def give_up_reason() -> str | None:
             if instance.process is not None and not instance.is_running:
-                raise StackFault(f"{instance.name} ended with {instance.process.returncode}; see {instance.log}")
-            if time.monotonic() > deadline:
-                raise StackFault(f"{instance.name} is not ready: {instance.missing}; see {instance.log}")
-            if self._stopping.wait(TURN_S / 4):
-                raise StackFault("stopped while starting")
-        self._tell(f"{instance.name} is up")
+                return f"{instance.name} ended with {instance.process.returncode}"
+            return "the stack was told to stop" if self._stopping.is_set() else None
+
+        try:
+            wait_until(
+                instance.is_healthy, instance.name, START_SECONDS_MAX, poll_s=TICK_S / 4, give_up_reason=give_up_reason
+            )
+        except WaitTimeout as fault:
+            missing = f" ({instance.missing})" if instance.missing else ""
+            raise StackFault(f"{fault}{missing}; see {instance.log}") from fault
+        self._announce(f"{instance.name} is up")
 
     def _check_ports(self) -> None:
-        used: dict[int, str] = {}
+        names_by_port: dict[int, str] = {}
         for name, port in self.layout.own_ports().items():
-            if port in used:
-                raise StackFault(f"port {port} is wanted by {used[port]} and {name}; choose with --port {name}=…")
-            used[port] = name
-            why = ready.free(port)
-            if why is not None:
-                raise StackFault(f"port {port} ({name}) is taken ({why}); choose another with --port {name}=…")
+            if port in names_by_port:
+                raise StackFault(
+                    f"port {port} is assigned to both {names_by_port[port]} and {name}; choose with --port {name}=…"
+                )
+            names_by_port[port] = name
+            conflict = health_checks.port_conflict(port)
+            if conflict is not None:
+                raise StackFault(f"port {port} ({name}) is taken ({conflict}); choose another with --port {name}=…")
 
     def stop(self) -> None:
-        """In reverse order: those who call others at the same time, then one by one those whom they call."""
+        """Stop in reverse order: all processes that only call others at the same time, then those that they call, one
+        by one."""
         self._stopping.set()
         with self._lock:
-            for _, several in groupby(reversed(self._services), lambda row: row.ends_alone and row.name):
-                services = list(several)
-                mine = [each for service in services for each in self.instances if each.service == service]
-                for instance in mine:
+            for _, group in groupby(reversed(self._services), lambda service: service.stops_alone and service.name):
+                together = list(group)
+                instances = [each for service in together for each in self.instances if each.service == service]
+                for instance in instances:
                     instance.signal()
-                for instance in mine:
+                for instance in instances:
                     if instance.process is not None:
-                        self._tell(f"{instance.name} {'is down' if instance.reap() else 'did not stop and was killed'}")
-        if self._is_ours:
+                        ended = "is down" if instance.reap() else "did not stop and was killed"
+                        self._announce(f"{instance.name} {ended}")
+        if self._owns_folder:
             self.layout.socket.unlink(missing_ok=True)
 
-    # ── watching ─────────────────────────────────────────────────────────────────────────────────
+    # ── supervision ──────────────────────────────────────────────────────────────────────────────
 
-    def watch(self, each_turn: Callable[[], None]) -> None:
-        """Until `request_stop`: restart what died, mark what became healthy."""
-        while not self._stopping.wait(TURN_S):
+    def watch(self, on_tick: Callable[[], None]) -> None:
+        """Until `request_stop`: restart processes that died and notice processes that became healthy."""
+        while not self._stopping.wait(TICK_S):
             with self._lock:
                 for instance in self.instances:
-                    self._look_after(instance)
-            each_turn()
+                    self.check(instance)
+            on_tick()
 
     def request_stop(self) -> None:
         self._stopping.set()
 
-    def _look_after(self, instance: Instance) -> None:
+    def check(self, instance: Instance) -> None:
+        """Compare one process with its last known state, record what changed, and restart it if it is due."""
         now = time.monotonic()
         if instance.is_running:
             if instance.state == "starting" and instance.is_healthy():
                 self._observed.note("up", instance.name)
-                self._tell(f"{instance.name} is up again")
-            self._notice_freeze(instance)
+                self._announce(f"{instance.name} is up again")
+            self._check_frozen(instance)
         elif instance.state in ("starting", "up") and instance.process is not None:
-            instance.has_died(now)
+            instance.record_death(now)
             self._frozen.discard(instance.name)
             self._observed.note("died", instance.name, code=instance.process.returncode)
-            self._tell(f"{instance.name} ended with {instance.process.returncode}; see {instance.log}")
-        elif instance.state == "died" and instance.wanted and now >= instance.again_at:
+            self._announce(f"{instance.name} ended with {instance.process.returncode}; see {instance.log}")
+        elif instance.state == "died" and instance.wanted and now >= instance.restart_at:
             instance.spawn()
 
-    def _notice_freeze(self, instance: Instance) -> None:
-        """Stopped by a signal it holds all it has, and does nothing: nobody else would tell."""
+    def _check_frozen(self, instance: Instance) -> None:
+        """Record SIGSTOP: a stopped process keeps its connections and locks, so no health check reports it."""
         assert instance.process is not None
-        is_now = is_frozen(instance.process.pid)
-        if is_now != (instance.name in self._frozen):
-            self._observed.note("frozen" if is_now else "thawed", instance.name)
-            (self._frozen.add if is_now else self._frozen.discard)(instance.name)
+        frozen = is_frozen(instance.process.pid)
+        if frozen != (instance.name in self._frozen):
+            self._observed.note("frozen" if frozen else "thawed", instance.name)
+            (self._frozen.add if frozen else self._frozen.discard)(instance.name)
 
-    # ── words ────────────────────────────────────────────────────────────────────────────────────
+    # ── commands ─────────────────────────────────────────────────────────────────────────────────
 
-    def obey(self, order: dict[str, Any]) -> dict[str, Any]:
-        if order["word"] == "status":  # without the lock: it must answer while a start or stop takes its time
-            return {"instances": [instance.row() for instance in list(self.instances)]}
-        if order["word"] == "down":
+    def execute(self, command: control.Command) -> control.Reply:
+        if command["command"] == "status":  # without the lock, which a start or a stop holds for a long time
+            return {"instances": [instance.status() for instance in list(self.instances)]}
+        if command["command"] == "down":
             self._stopping.set()
             return {"done": "stopping"}
         with self._lock:
             if self._stopping.is_set():
                 raise StackFault("the stack is stopping")
-            match order["word"]:
+            match command["command"]:
                 case "scale":
-                    return {"done": f"{order['service']}: {self._scale(order['service'], int(order['count']))}"}
-                case "stop" | "kill" | "start" as word:
-                    named = self._named(order["name"])
-                    if word == "start":
-                        self._give(named, dict(order.get("with", {})))
-                    for instance in named:
-                        self._tell(f"{instance.name}: {word}")
-                    {"stop": self._stop_all, "kill": self._kill_all, "start": self._start_all}[word](named)
-                    return {"done": [instance.name for instance in named]}
-                case word:
-                    raise StackFault(f"unknown word {word}")
+                    return {"done": f"{command['service']}: {self._scale(command['service'], int(command['count']))}"}
+                case "stop" | "kill" | "start" as verb:
+                    instances = self._find(command["name"])
+                    if verb == "start":
+                        self._set_variables(instances, dict(command.get("with", {})))
+                    for instance in instances:
+                        self._announce(f"{instance.name}: {verb}")
+                    {"stop": self._stop_all, "kill": self._kill_all, "start": self._start_all}[verb](instances)
+                    return {"done": [instance.name for instance in instances]}
+                case unknown:
+                    raise StackFault(f"unknown command {unknown!r}; known are status, down, scale, stop, kill, start")
 
-    def _named(self, name: str) -> list[Instance]:
+    def _find(self, name: str) -> list[Instance]:
+        """Processes by their own name or by the name of their service."""
         found = [instance for instance in self.instances if name in (instance.name, instance.service.name)]
         if not found:
             known = ", ".join(instance.name for instance in self.instances)
-            raise StackFault(f"{name} is not of this stack: {known}")
+            raise StackFault(f"this stack has no process named {name}; it has {known}")
         return found
 
-    def _stop_all(self, named: Sequence[Instance]) -> None:
-        """They come to their ends at the same time."""
-        for instance in named:
+    def _stop_all(self, instances: Sequence[Instance]) -> None:
+        """Signal all of them before waiting for the first, so that they stop in parallel."""
+        for instance in instances:
             if instance.is_running:
                 self._observed.note("stopped", instance.name)
             instance.wanted = False
             instance.signal()
-        for instance in named:
+        for instance in instances:
             instance.reap()
 
-    def _kill_all(self, named: Sequence[Instance]) -> None:
-        for instance in named:
+    def _kill_all(self, instances: Sequence[Instance]) -> None:
+        for instance in instances:
             instance.kill()
 
-    def _give(self, named: Sequence[Instance], more: dict[str, str]) -> None:
-        """Variables of their own, kept over restarts until they are started by a word again."""
-        for instance in named:
-            if instance.is_running and more:
-                raise StackFault(f"{instance.name} runs: stop it first, its variables are given at a start")
-            if not instance.is_running and more != instance.more:
-                instance.more, instance.lives = more, 0
+    def _set_variables(self, instances: Sequence[Instance], variables: dict[str, str]) -> None:
+        """Environment variables for these processes only. Restarts keep them; the next `start` replaces them."""
+        for instance in instances:
+            if instance.is_running and variables:
+                raise StackFault(f"{instance.name} is running; stop it first, because variables are set at a start")
+            if not instance.is_running and variables != instance.variables:
+                instance.variables, instance.starts = variables, 0
 
-    def _start_all(self, named: Sequence[Instance]) -> None:
-        for instance in named:
+    def _start_all(self, instances: Sequence[Instance]) -> None:
+        for instance in instances:
             instance.wanted = True
             if not instance.is_running:
                 instance.spawn()
 
     def _scale(self, name: str, count: int) -> int:
-        service = next((row for row in self._services if row.name == name), None)
-        if service is None or not 0 <= count <= service.most:
+        service = next((service for service in self._services if service.name == name), None)
+        if service is None or not 0 <= count <= service.count_max:
             raise StackFault(f"{name} cannot run {count} times")
-        mine = [instance for instance in self.instances if instance.service == service]
-        self._stop_all(mine[count:])
-        for instance in mine[count:]:
+        instances = [instance for instance in self.instances if instance.service == service]
+        self._stop_all(instances[count:])
+        for instance in instances[count:]:
             self.instances.remove(instance)
-        for number in range(len(mine) + 1, count + 1):
+        for number in range(len(instances) + 1, count + 1):
             instance = Instance(service, number, self.layout)
             self.instances.append(instance)
             instance.spawn()

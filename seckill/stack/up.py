@@ -1,4 +1,4 @@
-"""`seckill up` and the words for a running stack, as seen from a terminal."""
+"""`seckill up`, and commands to a running stack, as a terminal shows them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from seckill.environment import BadEnvironment, read
-from seckill.stack.control import StackFault, ask
+from seckill.config.environment import BadEnvironment, read
+from seckill.stack import control
+from seckill.stack.control import StackFault
 from seckill.stack.servers import NoServer
 from seckill.stack.services import Layout, Ports
 from seckill.stack.supervisor import Supervisor
@@ -23,45 +24,55 @@ from seckill.stack.supervisor import Supervisor
 STYLES = {"up": "green", "starting": "yellow", "waiting": "dim", "died": "red", "down": "dim"}
 
 
-def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | None) -> int:
+def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | None, *, empty: bool = False) -> int:
+    """Start the stack, print where everything is, and supervise it until Ctrl-C. `empty`: without a first sale."""
     console = Console()
     try:
         layout = Layout(data.absolute(), Ports(**ports), kafka or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
     except TypeError:
-        known = ", ".join(Ports().all())
-        print(f"seckill: --port knows {known}", file=sys.stderr)
-        return 2
+        return _fail(f"--port knows {', '.join(Ports().all())}", 2)
     except ValueError as fault:
-        print(f"seckill: --port {fault}", file=sys.stderr)
-        return 2
+        return _fail(f"--port {fault}", 2)
+
+    def announce(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     try:
         read(layout.environment())
-    except BadEnvironment as bad:
-        print(f"seckill: {bad}", file=sys.stderr)
-        return 2
-    try:
-        supervisor = Supervisor(
-            layout, scale, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
-        )
-    except StackFault as fault:
-        print(f"seckill: {fault}", file=sys.stderr)
-        return 2
-    os.umask(0o077)  # data, logs and addresses are for this user only
+        supervisor = Supervisor(layout, scale, announce, empty=empty)
+    except (BadEnvironment, StackFault) as fault:
+        return _fail(str(fault), 2)
+    os.umask(0o077)  # data, logs and addresses are readable by this user only
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: supervisor.request_stop())
     try:
         supervisor.start()
-        where = f"http://127.0.0.1:{layout.ports.gateway}/"
-        console.print(f"up: {where} · data and logs in {layout.folder}", markup=False, soft_wrap=True)
+        for line in summary(supervisor):
+            announce(line)
         _watch(supervisor, console)
     except (StackFault, NoServer, OSError) as fault:
-        print(f"seckill: {fault}", file=sys.stderr)
+        _fail(str(fault), 1)
         supervisor.stop()
         return 1
-    console.print("stopping, in reverse order …")
+    announce("stopping, in reverse order …")
     supervisor.stop()
-    console.print("stopped")
+    announce("stopped")
     return 0
+
+
+def summary(supervisor: Supervisor) -> list[str]:
+    """Where everything is and how to sign in; the last line is the verdict."""
+    layout, first_run = supervisor.layout, supervisor.first_run
+    shop = f"http://127.0.0.1:{layout.ports.gateway}"
+    lines = []
+    if first_run.sale:
+        lines += [f"shop      {shop}/", f"          {first_run.sale}", "          sign in with any name, e.g. ann"]
+        lines += [f"console   {shop}/console", f"          {first_run.operator or _OPERATOR_HELP}"]
+        lines += [f"API       {shop}/api/docs", f"metrics   {shop}/metrics"]
+    return [*lines, f"up: {shop}/ · data and logs in {layout.folder}"]
+
+
+_OPERATOR_HELP = "sign in as an operator; `seckill manage operator NAME` creates one or sets a new password"
 
 
 def _watch(supervisor: Supervisor, console: Console) -> None:
@@ -69,31 +80,35 @@ def _watch(supervisor: Supervisor, console: Console) -> None:
         supervisor.watch(lambda: None)
         return
     with Live(console=console, refresh_per_second=4) as live:
-        supervisor.watch(lambda: live.update(_table(supervisor.obey({"word": "status"})["instances"])))
+        supervisor.watch(lambda: live.update(_table(supervisor.execute({"command": "status"})["instances"])))
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def _table(instances: list[dict[str, Any]]) -> Table:
     table = Table("service", "state", "pid", "restarts", "", box=None)
-    for row in rows:
-        state = f"[{STYLES.get(row['state'], 'red')}]{row['state']}[/]"
-        table.add_row(row["name"], state, str(row["pid"] or ""), str(row["restarts"] or ""), row["missing"])
+    for each in instances:
+        state = f"[{STYLES.get(each['state'], 'red')}]{each['state']}[/]"
+        table.add_row(each["name"], state, str(each["pid"] or ""), str(each["restarts"] or ""), each["missing"])
     return table
 
 
-def tell(data: Path, order: dict[str, Any], *, as_json: bool) -> int:
+def send_command(data: Path, command: control.Command, *, as_json: bool) -> int:
+    """Send a command to the running stack and print its reply; the exit code."""
     try:
-        answer = ask(Layout(data.absolute()), order)
+        reply = control.send_command(Layout(data.absolute()), command)
     except OSError:
-        print(f"seckill: no stack is running in {data}; `seckill up` starts one", file=sys.stderr)
-        return 1
-    if "error" in answer:
-        print(f"seckill: {answer['error']}", file=sys.stderr)
-        return 1
+        return _fail(f"no stack is running in {data}; `seckill up` starts one", 1)
+    if "error" in reply:
+        return _fail(str(reply["error"]), 1)
     show: Callable[[object], None] = Console().print
     if as_json:
-        print(json.dumps(answer))
-    elif "instances" in answer:
-        show(_table(answer["instances"]))
+        print(json.dumps(reply))
+    elif "instances" in reply:
+        show(_table(reply["instances"]))
     else:
-        print(answer["done"] if isinstance(answer["done"], str | int) else ", ".join(answer["done"]))
+        print(reply["done"] if isinstance(reply["done"], str | int) else ", ".join(reply["done"]))
     return 0
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"seckill: {text}", file=sys.stderr)
+    return code

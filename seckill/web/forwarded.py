@@ -1,4 +1,4 @@
-"""Middleware: whether a request came by TLS is believed from trusted proxies only, as the client's address is."""
+"""Middleware: X-Forwarded-Proto counts only if a trusted proxy sent it, like X-Forwarded-For."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 
-from gateway.addresses import is_trusted_peer
+from seckill.web.client_address import is_trusted_peer
 
 NAME = "HTTP_X_FORWARDED_PROTO"
 
 
-def from_proxies_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def trust_proxies_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     if settings.SECURE_PROXY_SSL_HEADER is None:
         raise MiddlewareNotUsed
 

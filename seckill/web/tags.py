@@ -1,4 +1,4 @@
-"""Template tags of all pages: money, moments, durations, short ids. Known in every template without loading."""
+"""Template tags for all pages: money, times, durations, short ids. Templates need not load them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from django import template
 from django.templatetags.static import static
 from django.urls import reverse
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince
@@ -17,32 +18,32 @@ from django.utils.translation import gettext, ngettext
 register = template.Library()
 register.simple_tag(static, name="asset")
 
-SHORT = 13
+SHORT_CHARACTERS = 13
 
 
 @register.filter
 def money(amount: int) -> str:
-    """Yuan, from fen."""
-    return f"¥{Decimal(amount) / 100:,.2f}"
+    """An amount in fen, in the notation of the reader's language."""
+    return gettext("¥%(amount)s") % {"amount": number_format(Decimal(amount) / 100, 2, force_grouping=True)}
 
 
 @register.filter
 def grouped(number: int) -> str:
-    """With separators of thousands: as the scripts write them, in both languages."""
-    return f"{number:,}"
+    """With the language's separators of thousands, like `toLocaleString` in our scripts."""
+    return number_format(number, force_grouping=True)
 
 
 @register.filter
 def short(identity: object) -> str:
-    """Shortened in the middle."""
+    """An id shortened in the middle."""
     text = str(identity)
-    return text if len(text) <= SHORT else f"{text[:8]}…{text[-4:]}"
+    return text if len(text) <= SHORT_CHARACTERS else f"{text[:8]}…{text[-4:]}"
 
 
 @register.filter
-def eta(wait_ms: int | None) -> str:
-    """How long it may take, as honest as we know it."""
-    if wait_ms is None:
+def eta(wait_ms: int | str | None) -> str:
+    """A rounded waiting time; without a number, "not known yet"."""
+    if not isinstance(wait_ms, int):
         return gettext("not known yet")
     seconds = max(1, round(wait_ms / 1000))
     if seconds < 90:
@@ -52,33 +53,46 @@ def eta(wait_ms: int | None) -> str:
 
 @register.filter
 def ago(at: datetime | int) -> SafeString:
-    """Relative, with the absolute time on hover."""
-    at = _moment(at)
+    """A relative time, with the absolute one on hover."""
+    at = _to_datetime(at)
     is_new = datetime.now(UTC) - at < timedelta(minutes=1)
     text = gettext("just now") if is_new else gettext("%(time)s ago") % {"time": timesince(at).split(",")[0]}
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC", text)
+    return _time(at, "ago", text)
 
 
 @register.filter
 def clock(at: datetime | int) -> SafeString:
-    at = _moment(at)
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC", f"{at:%H:%M:%S}"
-    )
+    """The time of day. seckill/times.js replaces UTC by the reader's time zone, here and in the two filters below."""
+    at = _to_datetime(at)
+    return _time(at, "time", f"{at:%H:%M:%S} UTC")
+
+
+@register.filter
+def moment(at: datetime | int) -> SafeString:
+    """Date and time."""
+    at = _to_datetime(at)
+    return _time(at, "full", f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+@register.filter
+def precise(at: datetime | int) -> SafeString:
+    """The time of day in milliseconds."""
+    at = _to_datetime(at)
+    return _time(at, "precise", f"{at:%H:%M:%S}.{at.microsecond // 1000:03} UTC")
 
 
 @register.simple_tag
 def countdown(until_ms: int, now_ms: int) -> SafeString:
-    """What is left, as h:mm:ss; a script of the page lets it run."""
+    """The time left, as h:mm:ss. A script of the page updates it."""
     left = max(0, (until_ms - now_ms) // 1000)
     text = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}" if left >= 3600 else f"{left // 60}:{left % 60:02}"
-    at = _moment(until_ms).isoformat()
+    at = _to_datetime(until_ms).isoformat()
     return format_html('<time class="number" datetime="{}" data-until-ms="{}">{}</time>', at, until_ms, text)
 
 
 @register.simple_tag(takes_context=True)
 def here(context: dict[str, Any], name: str) -> str:
-    """For a link to the page that is being read."""
+    """Marks a link to the current page."""
     return mark_safe(' aria-current="page"') if context["request"].path == reverse(name) else ""  # a constant  # nosec B308
 
 
@@ -88,15 +102,10 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.2f}" if whole > 0 else "0"
 
 
-@register.filter
-def plus(number: int, more: int) -> int:
-    return number + more
+def _time(at: datetime, style: str, text: str) -> SafeString:
+    title = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}" data-local="{}">{}</time>', at.isoformat(), title, style, text)
 
 
-@register.filter
-def entry(table: dict[Any, Any], key: Any) -> Any:
-    return table.get(key)
-
-
-def _moment(at: datetime | int) -> datetime:
+def _to_datetime(at: datetime | int) -> datetime:
     return datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else at.astimezone(UTC)

@@ -1,8 +1,8 @@
-"""Samples of what a stack takes, and whether any of it grows.
+"""Samples of the resources that a stack uses, and whether any of them grows.
 
-Memory, open files and the tables that hold work in progress have to stay flat. What is kept of each purchase (its
-decision, its ledger entries, its place in the topics) grows with the purchases until retention removes it: there the
-bytes per purchase have to stay flat.
+Memory, open files and the tables of work in progress must stay flat. What the system stores for each purchase (the
+decision, ledger entries, records in topics) grows until retention removes it, so there the bytes per purchase must stay
+flat.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sample:
 
 
 class Limit(NamedTuple):
-    """How much a median may exceed an earlier one: a share of it, and a little that noise may take."""
+    """How much a median may exceed an earlier one: by a share, and by a constant that covers noise."""
 
     share: float
     slack: float
@@ -49,7 +49,7 @@ MEMORY, FILES, WORK, KEPT = Limit(0.10, 8 * MIB), Limit(0.25, 48), Limit(0.20, 4
 
 
 class Series(NamedTuple):
-    """`middle` and `last`: medians of the second and of the last third; in the first one everything fills up."""
+    """`middle` and `last` are medians of the second and the last third; in the first third, caches still fill up."""
 
     what: str
     unit: str
@@ -63,11 +63,12 @@ class Series(NamedTuple):
 
 
 def judge(samples: Sequence[Sample]) -> list[Series]:
-    """Of at least six samples."""
+    """Needs at least six samples."""
     found: dict[tuple[str, str, Limit], list[tuple[float, float]]] = defaultdict(list)
     for sample in samples:
         for name, process in sample.services.items():
-            found[f"{name}: memory", "bytes", MEMORY].append((sample.at_s, process.rss))
+            data = sample.redis if name == "redis" else 0  # judged below, by its bytes for each purchase
+            found[f"{name}: memory", "bytes", MEMORY].append((sample.at_s, max(0, process.rss - data)))
             found[f"{name}: open files", "files", FILES].append((sample.at_s, process.files))
         kept = {name: size for name, size in sample.tables.items() if name not in WORK_TABLES}
         kept |= {"Redis": sample.redis, "topics on disk": sample.topics}
@@ -86,18 +87,18 @@ def judge(samples: Sequence[Sample]) -> list[Series]:
     return series
 
 
-# ── what the machine says ────────────────────────────────────────────────────────────────────────
+# ── measurements ─────────────────────────────────────────────────────────────────────────────────
 
 
 def processes(groups: Mapping[str, int]) -> dict[str, Process]:
-    """Of each service its process group: the process and all that it has started. One that is gone is left out."""
+    """Memory and open files of each process group; groups that have ended are left out."""
     members: dict[int, list[Path]] = defaultdict(list)
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 stat = (folder / "stat").read_text()
             except OSError:
-                continue  # it has ended meanwhile
+                continue  # the process ended after the listing
             members[int(stat.rpartition(")")[2].split()[2])].append(folder)
     found = {}
     for name, group in groups.items():
@@ -112,7 +113,7 @@ def processes(groups: Mapping[str, int]) -> dict[str, Process]:
 
 
 def _rss(folder: Path) -> int:
-    """Shared pages count once, by shares: Postgres' processes share most of theirs."""
+    """Shared pages count in proportion (Pss), because Postgres's processes share most of theirs."""
     for line in (folder / "smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
@@ -120,7 +121,7 @@ def _rss(folder: Path) -> int:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What it takes on the disk; files that end meanwhile take nothing."""
+    """Disk space of all files in the folder; files deleted during the walk count as 0."""
     total = 0
     for path in folder.rglob("*"):
         try:

@@ -1,4 +1,4 @@
-"""Shell: the gateway as it is, in a process whose clock is FAULT_CLOCK_AHEAD_S seconds ahead."""
+"""Shell: the gateway in a process whose clock is FAULT_CLOCK_AHEAD_S seconds ahead."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _time, _time_ns = time.time, time.time_ns
 time.time = lambda: _time() + _ahead_s
 time.time_ns = lambda: _time_ns() + _ahead_s * 1_000_000_000
 
-from seckill.rsgi import application  # noqa: E402  # only now: whoever takes the time has to take it from here
+from gateway.rsgi import application  # noqa: E402  # after the change, in case a module does `from time import time`
 
 __all__ = ["application"]

@@ -1,4 +1,4 @@
-"""The result of a soak as STEM.md with STEM.svg: what the report said, what grew, and the curves themselves."""
+"""Shell: write the result of a soak as STEM.md and STEM.svg: what the report said, what grew, and the curves."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seckill.consistency.page import machine
-from seckill.consistency.verdicts import Judged
-from seckill.faults.growth import MIB, WORK_TABLES, Sample, Series
+from seckill.lab.faults.growth import MIB, WORK_TABLES, Sample, Series
+from seckill.report.html import hardware
+from seckill.report.verdicts import Judgement
 
-WIDTH, HEIGHT = 760, 190
-LARGEST = 8
-"""So many curves in one picture: those that end highest."""
+HEIGHT = 190
+CURVES_MAX = 8
+"""Each chart shows the curves that end highest."""
 
 
-def write(
-    stem: Path, command: str, counts: Mapping[str, object], judged: Sequence[Judged], series: Sequence[Series],
+def write_soak_page(
+    stem: Path, command: str, counts: Mapping[str, object], judged: Sequence[Judgement], series: Sequence[Series],
     samples: Sequence[Sample],
 ) -> None:  # fmt: skip
-    stem.with_suffix(".svg").write_text(picture(samples), encoding="utf-8")
+    stem.with_suffix(".svg").write_text(growth_svg(samples), encoding="utf-8")
     lines = [
         "# Soak: sale after sale while processes die and freeze", "",
         f"Written by `{command}`; run it again to compare.", "",
-        f"* machine: {machine.described()}", f"* run: {time.strftime('%Y-%m-%d')}",
+        f"* machine: {hardware.describe_machine()}", f"* run: {time.strftime('%Y-%m-%d')}",
         *(f"* {name}: {value}" for name, value in counts.items()), "",
-        f"![memory, open files, bytes a purchase]({stem.name}.svg)", "",
+        f"![memory, open files, bytes per purchase]({stem.name}.svg)", "",
         "## What the report said", "",
-        "| | invariant | verdict | looked at |", "|---|---|---|---:|",
-        *(f"| {each.invariant.name} | {each.invariant.title} | {each.verdict.value} | {each.looked_at:,} |"
+        "| | invariant | verdict | checked |", "|---|---|---|---:|",
+        *(f"| {each.invariant.name} | {each.invariant.title} | {each.verdict.value} | {each.checked:,} |"
           for each in judged), "",
         "## What grew", "",
-        "Medians of the second and of the last third of the run; in the first third everything fills up. A row grows if"
-        " the last exceeds the middle by more than its limit.", "",
+        "`middle` and `last` are the medians of the second and of the last third of the run, because caches and pools"
+        " fill up in the first third. A row grows if `last` exceeds `middle` by more than its limit.", "",
         "| | unit | middle | last | limit | |", "|---|---|---:|---:|---|---|",
         *(_row(each) for each in series), "",
     ]  # fmt: skip
@@ -46,9 +46,11 @@ def _row(each: Series) -> str:
     return f"| {each.what} | {each.unit} | {each.middle:,.0f} | {each.last:,.0f} | {limit} | {verdict} |"
 
 
-def picture(samples: Sequence[Sample]) -> str:
-    import altair as alt
-    import vl_convert
+def growth_svg(samples: Sequence[Sample]) -> str:
+    """Memory, open files and bytes per purchase over time, as an SVG file of its own."""
+    import altair as alt  # takes more than a second
+
+    from seckill.report.html.charts import WIDTH, chart_of, file_svg
 
     memory = [
         {"minutes": sample.at_s / 60, "what": name, "value": process.rss / MIB}
@@ -65,25 +67,25 @@ def picture(samples: Sequence[Sample]) -> str:
         if name not in WORK_TABLES and sample.purchases
     ]  # fmt: skip
     charts = [
-        alt.Chart(alt.Data(values=_largest(rows)))  # type: ignore[no-untyped-call]
+        chart_of(_largest(rows))
         .mark_line(strokeWidth=1.3)
         .encode(
-            x=alt.X("minutes:Q", title="minutes" if last else None),
+            x=alt.X("minutes:Q", title="minutes" if is_last else None),
             y=alt.Y("value:Q", title=title),
-            color=alt.Color("what:N", title=None),
+            color=alt.Color("what:N", title=None, legend=alt.Legend(orient="right")),
         )
         .properties(width=WIDTH, height=HEIGHT)
-        for rows, title, last in (
+        for rows, title, is_last in (
             (memory, "memory, MiB", False),
             (files, "open files", False),
-            (kept, "bytes a purchase", True),
+            (kept, "bytes per purchase", True),
         )
     ]
-    whole = alt.vconcat(*charts).resolve_scale(color="independent").properties(background="white")
-    return str(vl_convert.vegalite_to_svg(whole.to_dict()))
+    label = "memory, open files and bytes per purchase during the soak"
+    return file_svg(alt.vconcat(*charts).resolve_scale(color="independent"), label)
 
 
 def _largest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ends = {row["what"]: row["value"] for row in rows}
-    chosen = set(sorted(ends, key=lambda name: ends[name], reverse=True)[:LARGEST])
+    chosen = set(sorted(ends, key=lambda name: ends[name], reverse=True)[:CURVES_MAX])
     return [row for row in rows if row["what"] in chosen]

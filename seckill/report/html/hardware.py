@@ -1,4 +1,4 @@
-"""What the report was made on: hardware, system, versions."""
+"""Shell: describe the machine that a report was made on: processor, system, versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 LIBRARIES = ("django", "kafka-python", "psycopg", "redis", "celery", "granian")
 
 
-def described() -> str:
+def describe_machine() -> str:
     cores = os.cpu_count() or 1
     parts = [f"{_processor()}, {cores} cores", f"{platform.system()} {platform.release()}"]
     parts.append(f"Python {platform.python_version()}")

@@ -1,4 +1,4 @@
-"""Outages: times in which every purchase was answered "not now", and no fault explains it."""
+"""Find outages: times in which every purchase was refused for technical reasons without a fault that explains it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from seckill.consistency.evidence import Evidence
-from seckill.consistency.observed import disturbances
-from seckill.consistency.rows import Attempt, Called
+from seckill.report.disturbances import find_disturbances
+from seckill.report.evidence import Evidence
+from seckill.report.rows import Attempt, OtherCall
 
 OUTAGE_MS = 30_000
 AFTERMATH_MS = 120_000
-"""A fault explains what follows it for so long: whatever it hit has to be started again and to catch up."""
+"""A fault explains refusals for this long afterwards, because what it hit has to restart and catch up."""
 EXPECTED = frozenset({"sale-paused", "queue-moving"})
-"""Answers that say "not now" on purpose."""
+"""Refusals that are intended."""
 
 
 class Outage(NamedTuple):
@@ -25,19 +25,19 @@ class Outage(NamedTuple):
 
     def __str__(self) -> str:
         seconds = (self.until_ms - self.from_ms) / 1000
-        such = f"{self.answers} answers, such as {self.example}"
-        return f"nobody was let in for {seconds:.0f} s ({such}), and no fault explains it"
+        such = f"{self.answers} refusals such as {self.example}"
+        return f"no purchase was accepted for {seconds:.0f} s ({such}), and no fault explains it"
 
 
-def is_outage(call: Attempt | Called) -> bool:
-    """No answer, or one that says nothing about the sale."""
+def is_outage(call: Attempt | OtherCall) -> bool:
+    """Whether there was no answer, or one that says nothing about the sale."""
     return call.status == 0 or call.status >= 500
 
 
-def outages(evidence: Evidence) -> Iterator[Outage]:
-    """Runs of such answers to purchases, without any other between them."""
-    faults = [_span(line) for line in evidence.injected]
-    faults += [(each.at_ms, each.until_ms or each.at_ms) for each in disturbances(evidence)]
+def find_outages(evidence: Evidence) -> Iterator[Outage]:
+    """Runs of such answers without any other answer in between."""
+    faults = [_span(line) for line in evidence.injected_faults]
+    faults += [(each.at_ms, each.until_ms or each.at_ms) for each in find_disturbances(evidence)]
     run: list[Attempt] = []
     last = (Attempt(evidence.taken_at_ms, 0, "", "", 0, 0, 200, None, None, None),)
     for attempt in (*sorted(evidence.attempts, key=_end), *last):
@@ -50,7 +50,7 @@ def outages(evidence: Evidence) -> Iterator[Outage]:
 
 
 def _span(fault: Mapping[str, Any]) -> tuple[int, int]:
-    """From when to when; one that does not say may have been at any time."""
+    """Start and end. A fault without times may have happened at any time."""
     began = int(fault.get("at_ms", 0))
     return began, int(fault.get("until_ms", began or sys.maxsize - AFTERMATH_MS))
 

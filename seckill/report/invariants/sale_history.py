@@ -1,4 +1,4 @@
-"""What each sale was like at a time: from tables, the audit trail and the crowd's log, for those who judge refusals."""
+"""The state of each sale over time, from tables, audit trail and crowd log, for the checks of refusals."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from seckill.consistency.evidence import Evidence
-from seckill.consistency.invariants.refusals import closed_at
-from seckill.consistency.invariants.stock import AVAILABLE, HELD
-from seckill.consistency.rows import Attempt, Called
+from seckill.report.evidence import Evidence
+from seckill.report.invariants.refusals import closed_at
+from seckill.report.invariants.stock import AVAILABLE, HELD
+from seckill.report.rows import Attempt, OtherCall
 
 
-class Level(NamedTuple):
-    """Of a sale, after a ledger entry, until the next one."""
+class StockLevel(NamedTuple):
+    """The state of a stock from one ledger entry to the next."""
 
     from_ms: int
     until_ms: int
@@ -24,7 +24,7 @@ class Level(NamedTuple):
 
 
 class SaleHistory:
-    """What each sale was like at a time, from tables alone."""
+    """Each part is computed when it is first needed."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
@@ -32,10 +32,10 @@ class SaleHistory:
         self.closed = closed_at(evidence)
 
     @cached_property
-    def levels(self) -> dict[int, list[Level]]:
-        found: dict[int, list[Level]] = {}
+    def levels(self) -> dict[int, list[StockLevel]]:
+        found: dict[int, list[StockLevel]] = {}
         for stock in self.evidence.stocks:
-            entries = self.evidence.entries.get(stock.id)
+            entries = self.evidence.entries_by_stock.get(stock.id)
             if not entries:
                 continue
             ends = [entry.at_ms for entry in entries[1:]] + [self.evidence.taken_at_ms]
@@ -45,18 +45,18 @@ class SaleHistory:
                 balance[entry.debit] -= entry.units
                 balance[entry.credit] += entry.units
                 is_sold_out = balance[AVAILABLE] <= 0 and balance[HELD] <= 0
-                levels.append(Level(entry.at_ms, until_ms, entry.version, is_sold_out))
+                levels.append(StockLevel(entry.at_ms, until_ms, entry.version, is_sold_out))
         return found
 
     @cached_property
-    def sold_out(self) -> dict[int, list[Level]]:
-        """Of each sale, when nothing was free or held."""
+    def sold_out(self) -> dict[int, list[StockLevel]]:
+        """By sale, when no unit was available or held."""
         return {sale: [level for level in levels if level.is_sold_out] for sale, levels in self.levels.items()}
 
     @cached_property
-    def at_version(self) -> dict[tuple[int, int], list[Level]]:
-        """By sale and stock version; of each article one."""
-        found: dict[tuple[int, int], list[Level]] = defaultdict(list)
+    def at_version(self) -> dict[tuple[int, int], list[StockLevel]]:
+        """By sale and stock version. Each article of the sale has its own."""
+        found: dict[tuple[int, int], list[StockLevel]] = defaultdict(list)
         for sale, levels in self.levels.items():
             for level in levels:
                 found[sale, level.version].append(level)
@@ -64,10 +64,10 @@ class SaleHistory:
 
     @cached_property
     def paused(self) -> dict[int, list[tuple[int, int]]]:
-        """From when to when each sale was paused."""
+        """By sale, the start and end of each pause."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         began: dict[str, int] = {}
-        for verb in self.evidence.verbs:
+        for verb in self.evidence.operator_actions:
             number = verb.target.removeprefix("sale ")
             if verb.result != "done" or not number.isdecimal():
                 continue
@@ -81,19 +81,19 @@ class SaleHistory:
 
     @cached_property
     def keys(self) -> dict[tuple[str, int, str], set[int]]:
-        """The quantities that were asked for under each key."""
+        """The quantities that were requested under each key."""
         found: dict[tuple[str, int, str], set[int]] = defaultdict(set)
         for attempt in self.evidence.attempts:
             found[attempt.user_id, attempt.sale_id, attempt.key].add(attempt.quantity)
         return found
 
     @cached_property
-    def tickets(self) -> dict[str, Called]:
-        return {call.ticket: call for call in self.evidence.called if call.what == "ticket" and call.ticket}
+    def tickets(self) -> dict[str, OtherCall]:
+        return {call.ticket: call for call in self.evidence.other_calls if call.what == "ticket" and call.ticket}
 
     @cached_property
     def ticket_users(self) -> dict[str, set[tuple[str, str]]]:
-        """The users and keys that sent each ticket."""
+        """The users and keys that used each ticket."""
         found: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for attempt in self.evidence.attempts:
             if attempt.ticket:
@@ -102,7 +102,7 @@ class SaleHistory:
 
     @cached_property
     def accepted_keys(self) -> dict[str, set[str]]:
-        """The keys that were accepted with each ticket."""
+        """The keys of accepted purchases by ticket."""
         found: dict[str, set[str]] = defaultdict(set)
         for attempt in self.evidence.attempts:
             if attempt.ticket and attempt.status == 202:
@@ -111,17 +111,17 @@ class SaleHistory:
 
     @cached_property
     def asked_ms(self) -> dict[tuple[str, int], list[int]]:
-        """When each user asked in each sale, in order."""
+        """The times of each user's attempts in each sale, in order."""
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for attempt in self.everybody:
+        for attempt in self.all_attempts:
             found[attempt.user_id, attempt.sale_id].append(attempt.at_ms)
         return found
 
     @cached_property
     def first_accepted(self) -> dict[int, dict[tuple[str, str], int]]:
-        """By sale, the first two purchases (user and key) that were accepted, or perhaps were, and when."""
+        """By sale, the first two purchases (user and key) that were or may have been accepted, with their times."""
         found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
-        for attempt in self.everybody:
+        for attempt in self.all_attempts:
             first = found[attempt.sale_id]
             if len(first) < 2 and attempt.status in (0, 202, 503):
                 first.setdefault((attempt.user_id, attempt.key), attempt.at_ms)
@@ -129,28 +129,28 @@ class SaleHistory:
 
     @cached_property
     def by_user(self) -> dict[str, list[Attempt]]:
-        return _in_order(self.evidence.attempts, lambda attempt: attempt.user_id)
+        return _grouped(self.evidence.attempts, lambda attempt: attempt.user_id)
 
     @cached_property
     def by_address(self) -> dict[str, list[Attempt]]:
-        return _in_order(self.evidence.attempts, lambda attempt: attempt.address)
+        return _grouped(self.evidence.attempts, lambda attempt: attempt.address)
 
     @cached_property
-    def everybody(self) -> list[Attempt]:
+    def all_attempts(self) -> list[Attempt]:
         return sorted(self.evidence.attempts, key=lambda attempt: attempt.at_ms)
 
     @cached_property
     def queue(self) -> tuple[list[int], list[int]]:
-        """When requests entered the log, and the latest decision on any that had entered by then."""
+        """The times at which requests reached the log, and for each the latest decision on any request up to it."""
         pairs = sorted(
-            (said.timestamp_ms, row.decided_at_ms)
-            for row in self.evidence.decided
-            if (said := self.evidence.requested_at.get(row.place)) is not None
+            (record.timestamp_ms, row.decided_at_ms)
+            for row in self.evidence.decisions
+            if (record := self.evidence.request_by_position.get(row.position)) is not None
         )
         return [entered for entered, _ in pairs], list(accumulate((decided for _, decided in pairs), max))
 
 
-def _in_order(attempts: list[Attempt], name: Callable[[Attempt], str]) -> dict[str, list[Attempt]]:
+def _grouped(attempts: list[Attempt], name: Callable[[Attempt], str]) -> dict[str, list[Attempt]]:
     found: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         found[name(attempt)].append(attempt)

@@ -1,7 +1,7 @@
-"""Shell: one look at Postgres, Redis and topics, in the order in which they can be compared.
+"""Shell: count in Postgres, Redis and the topics, in an order that makes the counts comparable.
 
-The gate has gone on by what was decided after the snapshot, so the ends of the topics are noted last: what lies between
-the snapshot and them is under way, and explains it.
+The gate moves on after the snapshot of Postgres, so the ends of the topics are read last: the requests between the
+snapshot and these ends are in flight and explain the difference.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
-from seckill.consistency.identity import Id
-from seckill.consistency.live.residuals import Counts
-from seckill.consistency.rows import Stock
-from seckill.consistency.sources import gate, topics
-from seckill.consistency.sources.collect import Addresses, groups
-from seckill.topics import TOPICS
+from seckill.messaging.topics import TOPICS
+from seckill.report.identity import Id
+from seckill.report.live.residuals import LiveCounts
+from seckill.report.rows import Stock
+from seckill.report.sources import gate, topics
+from seckill.report.sources.collect import Addresses, consumer_groups
 
 GRACE_S = 60
 
@@ -52,7 +52,7 @@ _STATEMENTS = {
     f"AND pay_before < now() - interval '{GRACE_S} seconds'",
     "deliveries_due": "SELECT count(*) FROM notifications_delivery WHERE state = 'due'",
     "unpublished": "SELECT count(*) FROM streams_outbox",
-    "gate_owed": "SELECT count(*) FROM inventory_gate_sync",
+    "gate_releases_due": "SELECT count(*) FROM inventory_gate_sync",
     "mispriced": "SELECT (SELECT count(*) FROM orders_order o JOIN inventory_stock s USING (sale_id, sku) "
     "WHERE o.state <> 'NOT_PLACED' AND o.amount <> s.unit_price * o.quantity) "
     "+ (SELECT count(*) FROM orders_payment p JOIN orders_order o ON o.id = p.order_id WHERE p.amount <> o.amount)",
@@ -97,8 +97,8 @@ _OFFSETS = "SELECT consumer_group, topic, partition, next_offset FROM streams_of
 Reached = dict[tuple[str, str, int], int]
 
 
-class Counter:
-    """Keeps its connections from one look to the next."""
+class LiveCounter:
+    """Keeps its Kafka consumer from one count to the next."""
 
     def __init__(self, where: Addresses) -> None:
         self._where = where
@@ -110,11 +110,11 @@ class Counter:
             self._consumer.close()
             self._consumer = None
 
-    def look(self) -> Counts:
-        """`psycopg.Error` if there is no database; what else is away is None."""
+    def count(self) -> LiveCounts:
+        """Raises `psycopg.Error` without a database. Counts from other servers that do not answer are None."""
         with psycopg.connect(self._where.database, connect_timeout=5) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            numbers = {name: _one(connection, statement) for name, statement in _STATEMENTS.items()}
+            numbers = {name: _first_value(connection, statement) for name, statement in _STATEMENTS.items()}
             stocks = [Stock(*row) for row in connection.execute(_STOCKS)]
             reached: Reached = {(row[0], row[1], row[2]): row[3] for row in connection.execute(_OFFSETS)}
         gate_units = self._gate(stocks)
@@ -125,12 +125,12 @@ class Counter:
             if group == "inventory"
         )
         behind = None if ends is None else _behind(ends, reached)
-        return Counts(**numbers, passed=passed, gate_units=gate_units, behind=behind)
+        return LiveCounts(**numbers, passed=passed, gate_units=gate_units, behind=behind)
 
     def _gate(self, stocks: list[Stock]) -> int | None:
-        """Units that the gate has given away; None if it does not say, or has forgotten."""
+        """Units that the gate has granted; None if Redis does not answer or has lost the gate's keys."""
         try:
-            found = gate.read(self._where.gate, stocks)
+            found = gate.read_gates(self._where.gate, stocks)
         except RedisError:
             return None
         if any(each.free is None for each in found):
@@ -141,8 +141,8 @@ class Counter:
     def _ends(self) -> dict[TopicPartition, int] | None:
         try:
             if self._consumer is None:
-                self._consumer = topics.reader(self._where.kafka)
-            places = topics.partitions(self._consumer)
+                self._consumer = topics.open_consumer(self._where.kafka)
+            places = topics.topic_partitions(self._consumer)
             self._starts = dict(self._consumer.beginning_offsets(places))
             return dict(self._consumer.end_offsets(places))
         except (KafkaError, OSError):
@@ -151,7 +151,7 @@ class Counter:
 
 
 def _behind(ends: dict[TopicPartition, int], reached: Reached) -> dict[str, int]:
-    counted = dict.fromkeys(groups(), 0)
+    counted = dict.fromkeys(consumer_groups(), 0)
     for place, end in ends.items():
         for group in TOPICS[place.topic].readers:
             if group in counted:
@@ -159,7 +159,7 @@ def _behind(ends: dict[TopicPartition, int], reached: Reached) -> dict[str, int]
     return counted
 
 
-def _one(connection: psycopg.Connection[Any], statement: str) -> int:
+def _first_value(connection: psycopg.Connection[Any], statement: str) -> int:
     row = connection.execute((_SUPPLIED + statement if "supplied l" in statement else statement).encode()).fetchone()
     assert row is not None
     return int(row[0])

@@ -1,4 +1,4 @@
-"""Shell: `seckill report --live`: a table that updates in place (or a line a change) and a page of metrics."""
+"""Shell: `seckill report --live`: a table that updates in place, or one line per change, and a metrics page."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from seckill.binding import check_bind
-from seckill.consistency.live.counting import Counter
-from seckill.consistency.live.residuals import Residual, State, as_metrics, residuals, worst
-from seckill.consistency.sources.collect import Addresses
+from seckill.config.public_bind import check_bind
+from seckill.report.live.counting import LiveCounter
+from seckill.report.live.residuals import Residual, ResidualState, as_metrics, residuals, worst_state
+from seckill.report.sources.collect import Addresses
 
-STYLES = {State.HOLDS: "green", State.IN_FLIGHT: "yellow", State.BROKEN: "bold red", State.UNKNOWN: "yellow"}
-EXIT_CODES = {State.HOLDS: 0, State.IN_FLIGHT: 0, State.BROKEN: 1, State.UNKNOWN: 2}
+STYLES = {
+    ResidualState.HOLDS: "green",
+    ResidualState.IN_FLIGHT: "yellow",
+    ResidualState.BROKEN: "bold red",
+    ResidualState.UNKNOWN: "yellow",
+}
+EXIT_CODES = {ResidualState.HOLDS: 0, ResidualState.IN_FLIGHT: 0, ResidualState.BROKEN: 1, ResidualState.UNKNOWN: 2}
 
 
-class Page:
+class MetricsPage:
     """The latest residuals, for Prometheus."""
 
     def __init__(self) -> None:
@@ -37,7 +42,7 @@ class Page:
 
             def do_GET(self) -> None:
                 found = self.path.partition("?")[0] == "/metrics" and page.text
-                content = (page.text if found else "nothing is known yet, or GET /metrics\n").encode()
+                content = (page.text if found else "no residuals yet; GET /metrics\n").encode()
                 self.send_response(200 if found else 503)
                 self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
                 self.send_header("Content-Length", str(len(content)))
@@ -55,25 +60,25 @@ class Page:
 def watch(
     console: Console, where: Addresses, every_s: float, metrics_port: int | None, metrics_host: str = "127.0.0.1"
 ) -> int:
-    """Until Ctrl-C. Exit: 1 if anything was ever broken, 2 if nothing can be said at the end, else 0."""
+    """Runs until Ctrl-C. Returns 1 if a residual was ever broken, 2 if one is unknown at the end, else 0."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    page = Page()
+    page = MetricsPage()
     server = page.serve(metrics_host, metrics_port) if metrics_port is not None else None
-    counter = Counter(where)
-    was_broken, found, said = False, list[Residual](), ""
+    counter = LiveCounter(where)
+    was_broken, found, line_shown = False, list[Residual](), ""
     try:
         with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
             while True:
-                found = _look(counter)
+                found = _current_residuals(counter)
                 page.text = as_metrics(found)
-                was_broken = was_broken or worst(found) is State.BROKEN
+                was_broken = was_broken or worst_state(found) is ResidualState.BROKEN
                 if live is not None:
                     live.update(_table(found), refresh=True)
-                elif (line := _line(found)) != said:
+                elif (line := _line(found)) != line_shown:
                     console.print(line, highlight=False, markup=False, soft_wrap=True)
-                    said = line
+                    line_shown = line
                 if stopping.wait(every_s):
                     break
     finally:
@@ -81,14 +86,16 @@ def watch(
         if server is not None:
             server.shutdown()
             server.server_close()
-    state = State.BROKEN if was_broken else worst(found)
-    console.print(f"at the end: {worst(found).value}" + (", and something was broken" if was_broken else ""))
+    state = ResidualState.BROKEN if was_broken else worst_state(found)
+    console.print(
+        f"at the end: {worst_state(found).value}" + (", but a residual was broken before" if was_broken else "")
+    )
     return EXIT_CODES[state]
 
 
-def _look(counter: Counter) -> list[Residual]:
+def _current_residuals(counter: LiveCounter) -> list[Residual]:
     try:
-        return residuals(counter.look())
+        return residuals(counter.count())
     except psycopg.Error as fault:
         return [Residual("—", f"no database: {str(fault).splitlines()[0]}", None)]
 
@@ -103,10 +110,10 @@ def _table(found: list[Residual]) -> Table:
 
 
 def _line(found: list[Residual]) -> str:
-    """What is not simply well."""
-    said = [
+    """Every residual that does not hold."""
+    lines = [
         f"{each.name} {each.title}: {'?' if each.residual is None else f'{each.residual:,}'} ({each.state.value})"
         for each in found
-        if each.state is not State.HOLDS
+        if each.state is not ResidualState.HOLDS
     ]
-    return "; ".join(said) or "all residuals are 0"
+    return "; ".join(lines) or "all residuals are 0"

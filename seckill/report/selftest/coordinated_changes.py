@@ -1,4 +1,4 @@
-"""One fact of a purchase is another from some stage on, and all later stages agree about it: the lie that adds up."""
+"""Coordinated changes: one fact of a purchase is changed from one stage on, and all later stages agree with it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from seckill.consistency.evidence import Evidence
+from seckill.report.evidence import Evidence
 
 STAGES = (
-    ("attempts",), ("requested",), ("decided",), ("decisions_said", "decisions_read"), ("ledger", "holds"), ("orders",),
-    ("transitions", "orders_said"), ("payments", "provider", "settled", "outcomes", "deliveries"), ("sink", "sights"),
-)  # fmt: skip
-"""A purchase, collection by collection, as it goes from the client to the messages."""
+    ("attempts",),
+    ("requests",),
+    ("decisions",),
+    ("decision_events", "consumed_decisions"),
+    ("ledger", "holds"),
+    ("orders",),
+    ("transitions", "order_events"),
+    ("payments", "provider_lines", "settlements", "outcomes", "deliveries"),
+    ("sink_lines", "polls"),
+)
+"""The collections of the evidence in the order in which a purchase goes through them."""
 
 TIMES = ("timestamp_ms", "decided_at_ms", "at_ms", "placed_at_ms", "opened_at_ms", "done_at_ms")
 
@@ -26,17 +33,17 @@ FACTS: Mapping[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
     "time": (TIMES, lambda value: value - 3_600_000),
     "gone": ((), lambda _: None),
 }  # fmt: skip
-"""What is told otherwise: the columns that say it, and how."""
+"""For each fact the columns that hold it, and how they change."""
 
 
-class Lie(NamedTuple):
+class CoordinatedChange(NamedTuple):
     fact: str
     stage: str
     evidence: Evidence
 
 
-def lies(evidence: Evidence, chance: random.Random) -> Iterator[Lie]:
-    """Of one paid purchase, from the second stage on: what begins with the client is no lie."""
+def coordinated_changes(evidence: Evidence, chance: random.Random) -> Iterator[CoordinatedChange]:
+    """For one paid purchase, from the second stage on; a change from the first stage on would be another valid run."""
     paid = [order for order in evidence.orders if order.state == "PAID" and order.amount > 0]
     if not paid:
         return
@@ -49,12 +56,12 @@ def lies(evidence: Evidence, chance: random.Random) -> Iterator[Lie]:
             changed: dict[str, Any] = {}
             for field in (name for stage in STAGES[at:] for name in stage):
                 rows = getattr(evidence, field)
-                told = [_told(row, columns, new) if _is_of(row, names) else row for row in rows]
-                told = [row for row in told if row is not None]
-                if told != rows:
-                    changed[field] = told
+                rows_changed = [_changed(row, columns, new) if _is_of(row, names) else row for row in rows]
+                rows_changed = [row for row in rows_changed if row is not None]
+                if rows_changed != rows:
+                    changed[field] = rows_changed
             if changed:
-                yield Lie(fact, f"told otherwise from {STAGES[at][0]} on", replace(evidence, **changed))
+                yield CoordinatedChange(fact, f"changed from {STAGES[at][0]} on", replace(evidence, **changed))
 
 
 def _is_of(row: Any, names: set[Any]) -> bool:
@@ -63,7 +70,7 @@ def _is_of(row: Any, names: set[Any]) -> bool:
     )
 
 
-def _told(row: Any, columns: tuple[str, ...], new: Callable[[Any], Any]) -> Any:
+def _changed(row: Any, columns: tuple[str, ...], new: Callable[[Any], Any]) -> Any:
     if not columns:
         return None
     there = {name: getattr(row, name, None) for name in columns}

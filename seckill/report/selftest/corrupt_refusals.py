@@ -1,4 +1,4 @@
-"""Corruptions of refusals: a buyer was sent away, and everybody agrees on a reason that is not true."""
+"""Corruptions of refusals: a request was refused for a false reason on which all sources agree."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from seckill.consistency.evidence import Evidence
-from seckill.consistency.invariants.gateway_refusals import MOVING
-from seckill.consistency.invariants.outages import AFTERMATH_MS
-from seckill.consistency.observed import disturbances
-from seckill.consistency.rows import Attempt, Decided
-from seckill.consistency.selftest.spoiling import NoMaterial, changed, corruption, first, instead
+from seckill.report.disturbances import find_disturbances
+from seckill.report.evidence import Evidence
+from seckill.report.invariants.outages import AFTERMATH_MS
+from seckill.report.invariants.refusal_reasons import MOVING
+from seckill.report.rows import Attempt, Decision
+from seckill.report.selftest.corruptions import NothingToCorrupt, corruption, first, with_fields, with_replaced
 
 # ── I28: refusals of inventory ───────────────────────────────────────────────────────────────────
 
 
-def _decided(evidence: Evidence, row: Decided, decision: str) -> Evidence:
-    """Everybody agrees that this is what was decided."""
+def _decided(evidence: Evidence, row: Decision, decision: str) -> Evidence:
+    """All sources agree on this decision."""
     return replace(
         evidence,
-        decided=instead(evidence.decided, row, row._replace(decision=decision)),
-        decisions_said=changed(
-            evidence.decisions_said,
-            lambda said: said.request_id == row.request_id and said.decision == row.decision,
+        decisions=with_replaced(evidence.decisions, row, row._replace(decision=decision)),
+        decision_events=with_fields(
+            evidence.decision_events,
+            lambda record: record.request_id == row.request_id and record.decision == row.decision,
             decision=decision,
         ),
-        decisions_read=changed(
-            evidence.decisions_read, lambda read: read.request_id == row.request_id, decision=decision
+        consumed_decisions=with_fields(
+            evidence.consumed_decisions, lambda read: read.request_id == row.request_id, decision=decision
         ),
-        outcomes=changed(evidence.outcomes, lambda shown: shown.request_id == row.request_id, state=decision),
-        sights=changed(
-            evidence.sights,
-            lambda sight: sight.request_id == row.request_id and sight.state == row.decision,
+        outcomes=with_fields(evidence.outcomes, lambda shown: shown.request_id == row.request_id, state=decision),
+        polls=with_fields(
+            evidence.polls,
+            lambda poll: poll.request_id == row.request_id and poll.state == row.decision,
             state=decision,
         ),
     )
 
 
 def _falsely(decision: str) -> Callable[[Evidence], Evidence]:
-    def spoil(evidence: Evidence) -> Evidence:
+    def corrupt(evidence: Evidence) -> Evidence:
         is_open = {sale.id for sale in evidence.sales if sale.state != "closed"}
-        asked = Counter((row.sale_id, row.user_id) for row in evidence.decided)
+        asked = Counter((row.sale_id, row.user_id) for row in evidence.decisions)
         row = first(
-            evidence.decided,
+            evidence.decisions,
             lambda row: row.decision == "SOLD_OUT" and row.sale_id in is_open and asked[row.sale_id, row.user_id] == 1,
         )
         return _decided(evidence, row, decision)
 
-    return spoil
+    return corrupt
 
 
 for _decision, _what in {
@@ -63,16 +63,16 @@ for _decision, _what in {
 # ── I29: refusals of the gateway ─────────────────────────────────────────────────────────────────
 
 
-def _turned_away(evidence: Evidence, status: int, problem: str) -> Evidence:
-    """One buyer more, who is turned away while units are free."""
-    if problem == "queue-moving" and any(verb.verb.startswith(MOVING) for verb in evidence.verbs):
-        raise NoMaterial
-    touched = {verb.target for verb in evidence.verbs}
+def _refused(evidence: Evidence, status: int, problem: str) -> Evidence:
+    """One more attempt, which is refused while units are available."""
+    if problem == "queue-moving" and any(verb.verb.startswith(MOVING) for verb in evidence.operator_actions):
+        raise NothingToCorrupt
+    touched = {verb.target for verb in evidence.operator_actions}
     stock = first(
         evidence.stocks,
-        lambda stock: bool(evidence.entries.get(stock.id)) and f"sale {stock.sale_id}" not in touched,
+        lambda stock: bool(evidence.entries_by_stock.get(stock.id)) and f"sale {stock.sale_id}" not in touched,
     )
-    declared = evidence.entries[stock.id][0]
+    declared = evidence.entries_by_stock[stock.id][0]
     sale = first(evidence.sales, lambda sale: sale.id == stock.sale_id)
     refused = Attempt(
         max(declared.at_ms, sale.opens_at_ms) + 6_000,
@@ -105,17 +105,17 @@ for _status, _problem in (
     (503, "queue-moving"),
     (409, ""),
 ):
-    corruption("I29", f"the gateway answers {_status} {_problem or 'without a reason'}, and it is not so")(
-        lambda evidence, status=_status, problem=_problem: _turned_away(evidence, status, problem)  # type: ignore[misc]
+    corruption("I29", f"the gateway answers {_status} {_problem or 'without a reason'} although it is not true")(
+        lambda evidence, status=_status, problem=_problem: _refused(evidence, status, problem)  # type: ignore[misc]
     )
 
 
-@corruption("I29", "nobody is let in any more, and nothing is broken")
-def shut_for_ever(evidence: Evidence) -> Evidence:
-    """So long after the last fault that none explains it."""
+@corruption("I29", "every purchase is refused for a minute without a fault")
+def unexplained_outage(evidence: Evidence) -> Evidence:
+    """Long enough after the last fault that none explains it."""
     end = max(attempt.at_ms + attempt.took_ms for attempt in evidence.attempts)
-    faults = [int(line.get("until_ms", line.get("at_ms", 0))) for line in evidence.injected]
-    faults += [each.until_ms or each.at_ms for each in disturbances(evidence)]
+    faults = [int(line.get("until_ms", line.get("at_ms", 0))) for line in evidence.injected_faults]
+    faults += [each.until_ms or each.at_ms for each in find_disturbances(evidence)]
     end = max([end, *(at_ms + AFTERMATH_MS for at_ms in faults)])
     away = [
         Attempt(
@@ -126,14 +126,14 @@ def shut_for_ever(evidence: Evidence) -> Evidence:
     return replace(evidence, attempts=[*evidence.attempts, *away])
 
 
-@corruption("I10", "a purchase is accepted, and then unknown to its owner at every poll")
+@corruption("I10", "an accepted purchase is unknown to its owner at every poll")
 def unknown_to_its_owner(evidence: Evidence) -> Evidence:
-    sight = first(evidence.sights, lambda sight: sight.status == 200)
+    poll = first(evidence.polls, lambda poll: poll.status == 200)
     return replace(
         evidence,
-        sights=changed(
-            evidence.sights,
-            lambda each: each.request_id == sight.request_id,
+        polls=with_fields(
+            evidence.polls,
+            lambda each: each.request_id == poll.request_id,
             status=404,
             state="",
             order_id=None,

@@ -1,4 +1,4 @@
-"""L, O, P, N of Postgres: one snapshot, REPEATABLE READ, read only. Column names are the tables' own."""
+"""Shell: read the tables of all services in one read-only REPEATABLE READ snapshot."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from seckill.consistency import rows
-from seckill.consistency.rows import REQUESTS, Place
+from seckill.report import rows
+from seckill.report.evidence_sources import Source
+from seckill.report.rows import REQUESTS, RecordPosition
 
-BLOCK = 20_000
+ROWS_PER_FETCH = 20_000
 _MS = "(extract(epoch FROM {}) * 1000)::bigint"
 
 
@@ -20,13 +21,13 @@ def _ms(column: str) -> str:
 
 
 def _origin(column: str) -> str:
-    """Topic, partition and offset of a JSON list; each NULL where there is none."""
+    """SQL for topic, partition and offset out of a JSON list; NULLs if the column is NULL."""
     return f"{column}->>0, ({column}->>1)::int, ({column}->>2)::bigint"
 
 
-def _place(origin: tuple[Any, ...]) -> Place | None:
+def _position(origin: tuple[Any, ...]) -> RecordPosition | None:
     topic, partition, offset = origin
-    return None if topic is None else Place(partition, offset, intern(topic))
+    return None if topic is None else RecordPosition(intern(topic), partition, offset)
 
 
 _TOPIC = f"coalesce(log.topic, '{REQUESTS}')"
@@ -37,147 +38,153 @@ _WITH_TOPIC = (
 
 
 class Query(NamedTuple):
-    """`field` of the evidence, whose source is `letter`; `ids`: the columns that are identities."""
+    """Fills one `field` of the evidence. `ids` are the columns that hold ids."""
 
     field: str
-    letter: str
+    source: Source
     sql: str
     row: Callable[..., Any]
     ids: tuple[int, ...] = ()
 
 
 QUERIES = (
-    Query("sales", "L", "SELECT id, state, opens_at_ms, closes_at_ms FROM inventory_sale", rows.Sale),
+    Query("sales", Source.STOCK, "SELECT id, state, opens_at_ms, closes_at_ms FROM inventory_sale", rows.Sale),
     Query(
         "stocks",
-        "L",
+        Source.STOCK,
         "SELECT id, sale_id, sku, declared, available, reserved, sold, version, gate_epoch, unit_price, cap, "
         "gate_retired FROM inventory_stock",
         rows.Stock,
     ),
     Query(
         "ledger",
-        "L",
+        Source.STOCK,
         "SELECT stock_id, version, debit, credit, units, kind, cause::text, request_id::text, " + _ms("at") + " "
         "FROM inventory_ledger ORDER BY stock_id, version",
-        rows.Entry,
+        rows.LedgerEntry,
         (6, 7),
     ),
     Query(
         "holds",
-        "L",
+        Source.STOCK,
         "SELECT request_id::text, stock_id, sale_id, user_id, quantity, state, " + _origin("origin") + " "
         "FROM inventory_hold",
-        lambda *row: rows.Hold._make((*row[:6], _place(row[6:]))),
+        lambda *row: rows.Hold._make((*row[:6], _position(row[6:]))),
         (0,),
     ),
     Query(
-        "decided",
-        "O",
+        "decisions",
+        Source.ORDERS,
         "SELECT request_id::text, user_id, sale_id, sku, quantity, decision, stock_version, decided_at_ms, "
-        f"admitted_at_ms, deadline_ms, partition, record_offset, {_TOPIC} FROM inventory_decided{_WITH_TOPIC}",
-        lambda *row: rows.Decided._make((*row[:10], Place(*row[10:]))),
+        f"admitted_at_ms, deadline_ms, {_TOPIC}, partition, record_offset FROM inventory_decided{_WITH_TOPIC}",
+        lambda *row: rows.Decision._make((*row[:10], RecordPosition(*row[10:]))),
         (0,),
     ),
     Query(
-        "redelivered",
-        "O",
-        f"SELECT request_id::text, partition, record_offset, {_TOPIC} FROM inventory_redelivery{_WITH_TOPIC}",
-        lambda *row: rows.Redelivered(row[0], Place(*row[1:])),
+        "redeliveries",
+        Source.ORDERS,
+        f"SELECT request_id::text, {_TOPIC}, partition, record_offset FROM inventory_redelivery{_WITH_TOPIC}",
+        lambda *row: rows.Redelivery(row[0], RecordPosition(*row[1:])),
         (0,),
     ),
     Query(
-        "settled",
-        "O",
+        "settlements",
+        Source.ORDERS,
         "SELECT event_id::text, kind, request_id::text, posted FROM inventory_settled",
-        rows.Settled,
+        rows.Settlement,
         (0, 2),
     ),
-    Query("gate_owed", "L", "SELECT request_id::text FROM inventory_gate_sync", lambda request: request, (0,)),
+    Query(
+        "gate_releases_due",
+        Source.STOCK,
+        "SELECT request_id::text FROM inventory_gate_sync",
+        lambda request: request,
+        (0,),
+    ),
     Query(
         "orders",
-        "O",
+        Source.ORDERS,
         "SELECT id::text, request_id::text, user_id, sale_id, quantity, amount, state, "
         f"{_ms('placed_at')}, {_ms('pay_before')}, sku, cause::text, {_origin('origin')} FROM orders_order",
-        lambda *row: rows.Order._make((*row[:11], _place(row[11:]))),
+        lambda *row: rows.Order._make((*row[:11], _position(row[11:]))),
         (0, 1, 10),
     ),
     Query(
         "transitions",
-        "O",
+        Source.ORDERS,
         f"SELECT order_id::text, before, after, event_id::text, {_ms('at')} FROM orders_transition ORDER BY id",
         rows.Transition,
         (0, 3),
     ),
     Query(
-        "decisions_read",
-        "O",
+        "consumed_decisions",
+        Source.ORDERS,
         "SELECT event_id::text, request_id::text, decision FROM orders_read_decision",
-        rows.ReadDecision,
+        rows.ConsumedDecision,
         (0, 1),
     ),
     Query(
         "payments",
-        "P",
+        Source.PAYMENTS,
         "SELECT id::text, order_id::text, amount, state, captured_at IS NOT NULL, refunded_at IS NOT NULL, "
         f"{_ms('opened_at')}, late FROM orders_payment",
         rows.Payment,
         (0, 1),
     ),
     Query(
-        "orphans",
-        "P",
+        "orphan_payments",
+        Source.PAYMENTS,
         "SELECT payment_id::text FROM orders_discrepancy WHERE state IN ('owed', 'settled')",
         lambda payment: payment,
         (0,),
     ),
     Query(
         "callbacks",
-        "P",
+        Source.PAYMENTS,
         "SELECT callback_id, payment_id::text, kind FROM orders_callback",
         rows.Callback,
         (1,),
     ),
     Query(
         "deliveries",
-        "N",
+        Source.MESSAGES,
         f"SELECT event_id::text, channel, user_id, state, attempts, {_ms('done_at')}, text FROM notifications_delivery",
         rows.Delivery,
         (0,),
     ),
     Query(
         "outcomes",
-        "O",
+        Source.ORDERS,
         "SELECT request_id::text, user_id, state, order_id::text, sale_id, pay_before_ms, may_buy_again "
         "FROM gateway_outcome",
         rows.Outcome,
         (0, 3),
     ),
     Query(
-        "offsets",
-        "O",
+        "group_offsets",
+        Source.ORDERS,
         "SELECT consumer_group, topic, partition, next_offset FROM streams_offset",
         rows.GroupOffset,
     ),
     Query(
-        "verbs",
-        "O",
+        "operator_actions",
+        Source.ORDERS,
         f"SELECT {_ms('at')}, verb, target, arguments, result FROM audit_entry ORDER BY id",
-        rows.Verb,
+        rows.OperatorAction,
     ),
     Query(
-        "dead",
-        "O",
+        "dead_letters",
+        Source.ORDERS,
         "SELECT consumer_group, topic, partition, record_offset, state, reason, "
         f"{_ms('died_at')} FROM streams_dead_letter",
-        lambda *row: rows.DeadLetter(row[0], row[1], Place(row[2], row[3], row[1]), *row[4:]),
+        lambda *row: rows.DeadLetter(row[0], row[1], RecordPosition(intern(row[1]), row[2], row[3]), *row[4:]),
     ),
 )
-_OUTBOX = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"
-_LOGS = (
+_UNPUBLISHED = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"
+_MIXED_LOGS = (
     "SELECT topic FROM streams_offset GROUP BY topic HAVING count(DISTINCT (cluster_id, topic_id)) > 1 ORDER BY topic"
 )
-_CLAIMED = "SELECT coalesce(sum(epoch - 1), 0) FROM streams_offset WHERE epoch > 1"
+_TAKEOVERS = "SELECT coalesce(sum(epoch - 1), 0) FROM streams_offset WHERE epoch > 1"
 _PRUNED = """
 SELECT to_char(pruned_to AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC', count(*)
 FROM (SELECT max(pruned_to) AS pruned_to FROM streams_retention) AS retention
@@ -190,34 +197,37 @@ _NOW = f"SELECT {_ms('now()')}"
 class Snapshot(NamedTuple):
     taken_at_ms: int
     fields: dict[str, Any]
-    counts: dict[str, dict[str, int]]  # by source and field
-    faults: list[str]  # of source O
+    counts: dict[Source, dict[str, int]]  # by source and field
+    faults: list[str]  # of Source.ORDERS
 
 
-def read(url: str) -> Snapshot:
-    """`psycopg.Error` if it cannot be read."""
+def read_snapshot(url: str) -> Snapshot:
+    """Raises `psycopg.Error` if the database cannot be read."""
     fields: dict[str, Any] = {}
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[Source, dict[str, int]] = {}
     with psycopg.connect(url, connect_timeout=5) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         taken_at_ms = _number(connection.execute(_NOW).fetchone())
         for query in QUERIES:
             found = list(_rows(connection, query))
             fields[query.field] = found
-            counts.setdefault(query.letter, {})[query.field] = len(found)
-        fields["outbox"] = {row[0]: row[1] for row in connection.execute(_OUTBOX)}
-        fields["claimed_again"] = _number(connection.execute(_CLAIMED).fetchone())
-        mixed = [f"rows of more than one log named {row[0]}" for row in connection.execute(_LOGS)]
+            counts.setdefault(query.source, {})[query.field] = len(found)
+        fields["unpublished"] = {row[0]: row[1] for row in connection.execute(_UNPUBLISHED)}
+        fields["partition_takeovers"] = _number(connection.execute(_TAKEOVERS).fetchone())
+        mixed = [
+            f"the tables hold rows of more than one topic named {row[0]}" for row in connection.execute(_MIXED_LOGS)
+        ]
         mixed += [
-            f"rows up to {row[0]} were pruned, and {row[1]} sales opened before" for row in connection.execute(_PRUNED)
+            f"rows up to {row[0]} were pruned, and {row[1]} sales opened before then"
+            for row in connection.execute(_PRUNED)
         ]
     return Snapshot(taken_at_ms, fields, counts, mixed)
 
 
 def _rows(connection: psycopg.Connection, query: Query) -> Iterator[Any]:
-    """A block at a time: what the server has to say may be larger than memory."""
+    """Uses a server-side cursor, because a table may be larger than memory."""
     with connection.cursor(f"report_{query.field}", binary=True) as cursor:
-        cursor.itersize = BLOCK
+        cursor.itersize = ROWS_PER_FETCH
         for row in cursor.execute(query.sql):
             values = list(row)
             for column in query.ids:
@@ -226,16 +236,16 @@ def _rows(connection: psycopg.Connection, query: Query) -> Iterator[Any]:
             yield query.row(*values)
 
 
-def offsets(url: str) -> tuple[list[rows.GroupOffset], int]:
-    """How far each group has come, and how many events are not published, just now."""
+def read_offsets(url: str) -> tuple[list[rows.GroupOffset], int]:
+    """The current offsets of all groups, and the number of unpublished events."""
     with psycopg.connect(url, connect_timeout=5) as connection:
-        query = next(query for query in QUERIES if query.field == "offsets")
+        query = next(query for query in QUERIES if query.field == "group_offsets")
         found = [rows.GroupOffset(*row) for row in connection.execute(query.sql)]
         return found, _number(connection.execute("SELECT count(*) FROM streams_outbox").fetchone())
 
 
-def unsettled(url: str) -> int:
-    """Deliveries that are due and refunds that are owed: work that no topic shows."""
+def count_unsettled(url: str) -> int:
+    """Open work that is not visible in any topic: due deliveries, open payments, owed refunds, gate releases."""
     with psycopg.connect(url, connect_timeout=5) as connection:
         return _number(
             connection.execute(

@@ -1,14 +1,14 @@
-"""R: what the gate has of every stock, in one script: one instant for all."""
+"""Shell: read the gate of every stock from Redis with one script, so that all values are from the same instant."""
 
 from __future__ import annotations
 
 from redis import Redis
 
-from seckill.consistency.identity import identity
-from seckill.consistency.rows import Gate, Stock
+from seckill.report.identity import identity
+from seckill.report.rows import GateState, Stock
 
 # KEYS: free, granted, free, granted, …
-_ALL = """
+_READ_ALL = """
 local found = {}
 for i = 1, #KEYS, 2 do
   found[#found + 1] = {redis.call('GET', KEYS[i]), redis.call('HGETALL', KEYS[i + 1])}
@@ -17,8 +17,8 @@ return found
 """
 
 
-def read(url: str, stocks: list[Stock]) -> list[Gate]:
-    """Of each stock whose gate is in use. `RedisError` if it cannot be read."""
+def read_gates(url: str, stocks: list[Stock]) -> list[GateState]:
+    """The gates that are still in use. Raises `RedisError` if Redis cannot be read."""
     stocks = [stock for stock in stocks if not stock.gate_retired]
     keys = []
     for stock in stocks:
@@ -26,11 +26,11 @@ def read(url: str, stocks: list[Stock]) -> list[Gate]:
         keys += [f"{base}:free", f"{base}:granted"]
     client: Redis = Redis.from_url(url, socket_timeout=10, socket_connect_timeout=5, decode_responses=True)
     try:
-        answers = client.eval(_ALL, len(keys), *keys) if keys else []
+        answers = client.eval(_READ_ALL, len(keys), *keys) if keys else []
     finally:
         client.close()
     gates = []
     for stock, (free, granted) in zip(stocks, answers, strict=True):
         units = dict(zip(map(identity, granted[::2]), map(int, granted[1::2]), strict=True))
-        gates.append(Gate(stock.id, None if free is None else int(free), units))
+        gates.append(GateState(stock.id, None if free is None else int(free), units))
     return gates

@@ -1,8 +1,8 @@
-"""K: every record from the log's start to a recorded cut, read by a process of its own while others read the rest.
+"""Shell: read every record from the start of each topic to the recorded cut, in a child process.
 
-It writes plain tuples, block after block, into a file that has no name: reading Kafka in Python costs more than all
-other sources together, and so costs it another core. A head that was deleted, or an end that does not come, is a fault
-of the source.
+Decoding Kafka records in Python costs more than reading all other sources together, so it runs on another core while
+the parent reads the rest. The child writes plain tuples, block by block, into a temporary file. A partition whose head
+was deleted, or that does not deliver its last records, makes the source incomplete.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from typing import IO, Any, NamedTuple
 import orjson
 from kafka import KafkaConsumer, TopicPartition
 
-from seckill.consistency.identity import identity
-from seckill.consistency.rows import DecisionSaid, Log, OrderSaid, Place, Requested, Unreadable
-from seckill.consistency.sources.topics import BOOTSTRAP_MS
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, QUEUES, TOPICS
+from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS, REQUEST_TOPICS, TOPICS
+from seckill.report.identity import identity
+from seckill.report.rows import DecisionEvent, OrderEvent, PartitionLog, RecordPosition, RequestRecord, Unreadable
+from seckill.report.sources.topics import BOOTSTRAP_MS
 
 PATIENCE_S = 20.0
-"""So long without a record before the cut, and the source is not whole."""
+"""After this long without a record the reader gives up, and the source is incomplete."""
 
 Ends = Mapping[TopicPartition, int]
 Row = tuple[Any, ...]
-"""Of a record: partition, offset, and the other fields of its kind in their order."""
+"""Partition and offset of a record, then the other fields of its kind in order."""
 
 
-class NotRead(Exception):
-    """The process that reads the topics has failed; the text says why."""
+class TopicsUnreadable(Exception):
+    """The child process failed; the message says why."""
 
 
-class Read(NamedTuple):
-    logs: list[Log]
-    requested: list[Requested]
-    decisions_said: list[DecisionSaid]
-    orders_said: list[OrderSaid]
+class TopicContents(NamedTuple):
+    partition_logs: list[PartitionLog]
+    requests: list[RequestRecord]
+    decision_events: list[DecisionEvent]
+    order_events: list[OrderEvent]
     unreadable: list[Unreadable]
     faults: list[str]
 
 
-class Reading:
-    """Begins at once; what has been read is asked for when everything else is there."""
+class TopicReader:
+    """Starts the child at once. Call `result` after everything else has been read."""
 
     def __init__(self, bootstrap_servers: str, ends: Ends) -> None:
         self._blocks: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # `result` closes it
@@ -57,53 +57,55 @@ class Reading:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=self._blocks, stderr=self._errors, bufsize=0
         )
-        wanted = [[place.topic, place.partition, end] for place, end in ends.items()]
+        wanted = [[partition.topic, partition.partition, end] for partition, end in ends.items()]
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([bootstrap_servers, wanted]).encode())
         self._process.stdin.close()
 
-    def result(self) -> Read:
+    def result(self) -> TopicContents:
         with self._blocks, self._errors:
             if self._process.wait():
                 self._errors.seek(0)
-                said = self._errors.read().decode(errors="replace").strip().splitlines()
-                raise NotRead(said[-1] if said else f"ended with {self._process.returncode}")
+                errors = self._errors.read().decode(errors="replace").strip().splitlines()
+                raise TopicsUnreadable(errors[-1] if errors else f"exit code {self._process.returncode}")
             self._blocks.seek(0)
-            found = Read([], [], [], [], [], [])
+            contents = TopicContents([], [], [], [], [], [])
             for topic, rows in iter(lambda: marshal.load(self._blocks), None):  # our own child  # nosec B302
-                _take(found, topic, rows)
-        return found
+                _add_rows(contents, topic, rows)
+        return contents
 
-    def give_up(self) -> None:
-        """Nobody will ask any more."""
+    def stop(self) -> None:
+        """End the child if it is still running."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
 
-def _take(found: Read, topic: str, rows: list[Row]) -> None:
+def _add_rows(contents: TopicContents, topic: str, rows: list[Row]) -> None:
     match topic:
-        case _ if topic in QUEUES:
-            found.requested.extend(Requested(Place(row[0], row[1], topic), *row[2:]) for row in rows)
+        case _ if topic in REQUEST_TOPICS:
+            contents.requests.extend(RequestRecord(RecordPosition(topic, row[0], row[1]), *row[2:]) for row in rows)
         case INVENTORY_DECISIONS.name:
-            found.decisions_said.extend(
-                DecisionSaid._make((Place(row[0], row[1], topic), *row[2:-3], _origin(row))) for row in rows
+            contents.decision_events.extend(
+                DecisionEvent._make((RecordPosition(topic, row[0], row[1]), *row[2:-3], _origin(row))) for row in rows
             )
         case ORDER_EVENTS.name:
-            found.orders_said.extend(
-                OrderSaid._make((Place(row[0], row[1], topic), *row[2:-3], _origin(row))) for row in rows
+            contents.order_events.extend(
+                OrderEvent._make((RecordPosition(topic, row[0], row[1]), *row[2:-3], _origin(row))) for row in rows
             )
         case "unreadable":
-            found.unreadable.extend(Unreadable(row[2], Place(row[0], row[1], row[2]), row[3]) for row in rows)
+            contents.unreadable.extend(
+                Unreadable(row[2], RecordPosition(row[2], row[0], row[1]), row[3]) for row in rows
+            )
         case "logs":
-            found.logs.extend(Log(*row) for row in rows)
+            contents.partition_logs.extend(PartitionLog(*row) for row in rows)
         case "faults":
-            found.faults.extend(str(row[0]) for row in rows)
+            contents.faults.extend(str(row[0]) for row in rows)
 
 
-def _origin(row: Row) -> Place | None:
-    """The last three: partition, offset, topic."""
-    return None if row[-1] is None else Place(*row[-3:])
+def _origin(row: Row) -> RecordPosition | None:
+    """Stored in the last three fields."""
+    return None if row[-3] is None else RecordPosition(*row[-3:])
 
 
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
@@ -137,16 +139,16 @@ def _blocks(bootstrap_servers: str, ends: Ends) -> Iterator[tuple[str, list[Row]
         for partition in wanted:
             consumer.seek(partition, starts[partition])
         yield from _read_all(consumer, wanted, ends, counts)
-        faults = [f"{each.topic}-{each.partition}: not read to the cut {ends[each]}" for each in sorted(wanted)]
+        faults = [f"{each.topic}-{each.partition}: not read up to the cut at {ends[each]}" for each in sorted(wanted)]
     finally:
         consumer.close()
-    faults.extend(f"{topic} is not there" for topic in TOPICS if topic not in {each.topic for each in ends})
+    faults.extend(f"topic {topic} does not exist" for topic in TOPICS if topic not in {each.topic for each in ends})
     logs: list[Row] = []
     for each in sorted(ends):
         start, end = starts[each], ends[each]
         logs.append((each.topic, each.partition, start, end, counts[each]))
         if start > 0:
-            faults.append(f"{each.topic}-{each.partition}: the log begins at {start}, its head is gone")
+            faults.append(f"{each.topic}-{each.partition}: starts at offset {start}, its head was deleted")
     yield "logs", logs
     yield "faults", [(fault,) for fault in faults]
 
@@ -154,7 +156,7 @@ def _blocks(bootstrap_servers: str, ends: Ends) -> Iterator[tuple[str, list[Row]
 def _read_all(
     consumer: Any, wanted: set[TopicPartition], ends: Ends, counts: dict[TopicPartition, int]
 ) -> Iterator[tuple[str, list[Row]]]:
-    """Takes from `wanted` what has been read."""
+    """Removes each partition from `wanted` when it has been read to its end."""
     give_up = time.monotonic() + PATIENCE_S
     while wanted and time.monotonic() < give_up:
         for partition, records in consumer.poll(timeout_ms=200).items():
@@ -177,44 +179,45 @@ def _read_all(
 
 
 def _row(record: Any) -> Row:
-    said = orjson.loads(record.value)
-    body, kind, event_id = said["body"], said["type"], identity(said["event_id"])
+    message = orjson.loads(record.value)
+    body, kind, event_id = message["body"], message["type"], identity(message["event_id"])
     user, request_id = body["user_id"], identity(body["request_id"])
     key = (record.key or b"").decode()
     if key != user:
-        raise ValueError(f"the key {key!r} is not the user")
+        raise ValueError(f"the key {key!r} differs from the user {user!r}")
     at = (record.partition, record.offset, record.timestamp)
-    if record.topic in QUEUES:
+    if record.topic in REQUEST_TOPICS:
         if event_id != request_id:
-            raise ValueError("the event id is not the request id")
+            raise ValueError("the event id differs from the request id")
         return (
             *at, request_id, user, body["sale_id"], intern(body["sku"]), body["quantity"], body["admitted_at_ms"],
             body["deadline_ms"],
         )  # fmt: skip
-    cause, origin = said.get("cause"), said.get("origin") or (None, None, None)
-    follows = (None if cause is None else identity(cause), origin[1], origin[2], origin[0] and intern(origin[0]))
+    cause, origin = message.get("cause"), message.get("origin") or (None, None, None)
+    follows = (None if cause is None else identity(cause), origin[0] and intern(origin[0]), origin[1], origin[2])
     if record.topic == INVENTORY_DECISIONS.name:
         is_decision = kind == "PurchaseDecided"
         return (
             *at, event_id, request_id, user, intern(body["decision"]) if is_decision else kind, body["quantity"],
-            body["sale_id"], intern(body["sku"]), _same(body["unit_price"]) if is_decision else None,
-            body["stock_version"], _same(body["decided_at_ms"]) if is_decision else None,
+            body["sale_id"], intern(body["sku"]), _shared(body["unit_price"]) if is_decision else None,
+            body["stock_version"], _shared(body["decided_at_ms"]) if is_decision else None,
             "" if is_decision else intern(body["reason"]), *follows,
         )  # fmt: skip
     return (
         *at, event_id, kind, identity(body["order_id"]), request_id, user, body["sale_id"], intern(body["sku"]),
-        body["quantity"], _same(body["amount"]), body["at_ms"], body["pay_before_ms"], _returned(body), *follows,
+        body["quantity"], _shared(body["amount"]), body["at_ms"], body["pay_before_ms"],
+        _returned_units(body), *follows,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
-def _same(number: int) -> int:
-    """One object for equal numbers: they are written, read and kept once."""
+def _shared(number: int) -> int:
+    """The same object for equal numbers, so that marshal stores each number once."""
     return number
 
 
-def _returned(body: Mapping[str, Any]) -> int:
-    """Version 1 says only whether the units come back."""
+def _returned_units(body: Mapping[str, Any]) -> int:
+    """Version 1 of the event says only whether the units come back."""
     units = body.get("returned_units")
     return int(units if units is not None else body["quantity"] if body.get("return_units") else 0)
 

@@ -1,4 +1,5 @@
-"""`manage.py operator NAME --may view,operate`: an operator of /console; called again, a new password and powers."""
+"""`manage.py operator NAME --may view,operate`: create an operator of /console, or set a new password and
+permissions."""
 
 from __future__ import annotations
 
@@ -14,34 +15,36 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from seckill.console.permissions import Power, grant
+from seckill.console.permissions import ConsolePermission, grant_permissions
 
 
-def _powers(text: str) -> list[Power]:
+def _parse_permissions(text: str) -> list[ConsolePermission]:
     try:
-        chosen = {Power(name.strip()) for name in text.split(",")}
+        chosen = {ConsolePermission(name.strip()) for name in text.split(",")}
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}: the powers are {', '.join(Power)}") from error
-    if Power.VIEW not in chosen:
-        raise argparse.ArgumentTypeError("'view' is missing: without it no page opens")
-    return [power for power in Power if power in chosen]
+        raise argparse.ArgumentTypeError(f"{error}: the permissions are {', '.join(ConsolePermission)}") from error
+    if ConsolePermission.VIEW not in chosen:
+        raise argparse.ArgumentTypeError("'view' is missing: every page needs it")
+    return [permission for permission in ConsolePermission if permission in chosen]
 
 
 class Command(BaseCommand):
-    help = "Make an operator of /console, or change one; prints the new password, once."
+    help = "Create an operator of /console, or change one. Prints the new password once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name")
         parser.add_argument(
             "--may",
-            type=_powers,
-            metavar="POWERS",
-            help=f"of {', '.join(Power)}, with commas (default: view; in development all of them)",
+            type=_parse_permissions,
+            metavar="PERMISSIONS",
+            help=f"separated by commas: {', '.join(ConsolePermission)} (default: view; in development all of them)",
         )
-        parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
+        parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
-    def handle(self, *args: Any, name: str, password_stdin: bool, may: list[Power] | None, **options: Any) -> None:
-        powers = may or (list(Power) if settings.ENVIRONMENT.development else [Power.VIEW])
+    def handle(
+        self, *args: Any, name: str, password_stdin: bool, may: list[ConsolePermission] | None, **options: Any
+    ) -> None:
+        permissions = may or (list(ConsolePermission) if settings.ENVIRONMENT.development else [ConsolePermission.VIEW])
         password = sys.stdin.readline().rstrip("\n") if password_stdin else secrets.token_urlsafe(12)
         try:
             validate_password(password)
@@ -52,7 +55,7 @@ class Command(BaseCommand):
         user.set_password(password)
         with transaction.atomic():
             user.save()
-            grant(user, powers)
+            grant_permissions(user, permissions)
         self.stdout.write(
-            f"{name} may {', '.join(powers)} in /console" + ("" if password_stdin else f", password {password}")
+            f"{name} may {', '.join(permissions)} in /console" + ("" if password_stdin else f", password {password}")
         )

@@ -1,8 +1,11 @@
-// The board: asks four times a second what has been seen, and shows it. All words are in the page.
-import { element, grouped, id, rows, said, svg, words } from "./elements.js";
-import { since, take } from "./peak.js";
+// The board. It loads the state of the sale four times a second and shows it; all texts are in the page.
+import { element, fill, grouped, id, svg, updateRows, words } from "./elements.js";
+import { newestAt, showTraffic } from "./traffic.js";
 
-const EVERY_MS = 250;
+const LOAD_INTERVAL_MS = 250;
+const LATE_LAG = 1000;
+const LATE_PARTITION_LAG = 100;
+const SALES_MAX = 5;
 const board = document.querySelector("#board");
 
 const cell = (content, attributes) => element("td", content, attributes);
@@ -15,171 +18,219 @@ function duration(ms) {
   return `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
 }
 
-function took(ms) {
-  return ms === null || ms === undefined ? "–" : said(words.wMs, grouped(ms));
+const latency = (ms) => (ms === null || ms === undefined ? "–" : fill(words.wMs, grouped(ms)));
+
+// ── verdict ─────────────────────────────────────────────────────────────────────────────────────
+
+const STATES = {
+  holds: { mark: "holds", tone: "good", name: words.wHolds, verdict: () => words.wAllHold },
+  "in flight": { mark: "flight", tone: "good", name: words.wFlight, verdict: () => words.wSomeFlight },
+  broken: {
+    mark: "broken",
+    tone: "bad",
+    name: words.wBroken,
+    verdict: (books) => fill(words.wSomeBroken, violated(books).join(", ")),
+  },
+  unknown: { mark: "unknown", tone: "wait", name: words.wUnknown, verdict: () => words.wNotKnown },
+};
+
+const violated = (books) =>
+  books.invariants.filter((each) => each.state === "broken").map((each) => `${each.name} ${each.title}`);
+
+function setVerdict(text, tone) {
+  if (id("verdict").textContent !== text) id("verdict").textContent = text;
+  id("verdict").className = `big ${tone}`;
 }
 
-function uncertain() {
-  // what held some seconds ago is no verdict
-  if (id("verdict").textContent !== words.wNotKnown) id("verdict").textContent = words.wNotKnown;
-  id("verdict").className = "big wait";
-}
-
-function verdict(books, source) {
+function showVerdict(books, source) {
   if (!books) return;
-  const classes = { holds: "holds", "in flight": "flight", broken: "broken", unknown: "unknown" };
-  const names = { holds: words.wHolds, "in flight": words.wFlight, broken: words.wBroken, unknown: words.wUnknown };
-  const broken = books.marks.filter((mark) => mark.state === "broken");
-  const text = { holds: words.wAllHold, "in flight": words.wSomeFlight, broken: said(words.wSomeBroken, broken.map((mark) => `${mark.name} ${mark.title}`).join(", ")), unknown: words.wNotKnown }[books.worst];
-  const told = id("verdict");
-  if (source.stale) uncertain();
-  else if (told.textContent !== text) told.textContent = text;
-  if (!source.stale) told.className = `big ${{ holds: "good", "in flight": "good", broken: "bad", unknown: "wait" }[books.worst]}`;
-  rows(
+  const worst = STATES[books.worst];
+  if (source.is_stale) setVerdict(words.wNotKnown, "wait"); // what held a while ago is not a verdict
+  else setVerdict(worst.verdict(books), worst.tone);
+  updateRows(
     id("invariants"),
-    books.marks.map((mark) =>
-      element("li", `${mark.name} ${mark.title}: ${mark.residual === null ? "?" : grouped(mark.residual)}`, { class: classes[mark.state], title: names[mark.state] }),
-    ),
+    books.invariants.map((each) => {
+      const residual = each.residual === null ? "?" : grouped(each.residual);
+      return element("li", `${each.name} ${each.title}: ${residual}`, { class: STATES[each.state].mark, title: STATES[each.state].name });
+    }),
   );
 }
 
-function strips(sales, nowMs) {
+// ── sales ───────────────────────────────────────────────────────────────────────────────────────
+
+const allUnits = (sale) => sale.declared + sale.adjusted;
+
+function saleState(sale, nowMs) {
+  if (sale.state === "closed") return words.wClosed;
+  if (nowMs >= sale.closes_at_ms) return words.wOver;
+  if (nowMs < sale.opens_at_ms) return fill(words.wBegins, duration(sale.opens_at_ms - nowMs));
+  const left = fill(words.wEnds, duration(sale.closes_at_ms - nowMs));
+  return `${sale.state === "paused" ? words.wPaused : words.wOpen} · ${left}`;
+}
+
+function saleStrip(sale, nowMs) {
+  const percent = (units) => (100 * units) / Math.max(1, allUnits(sale));
+  const bar = svg("svg", { class: "units", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" });
+  bar.append(
+    svg("rect", { class: "sold", width: percent(sale.sold), height: 1 }),
+    svg("rect", { class: "held", x: percent(sale.sold), width: percent(sale.reserved), height: 1 }),
+  );
+  const keys = id("keys").content.cloneNode(true);
+  for (const name of ["available", "reserved", "sold"]) keys.querySelector(`[data-key=${name}]`).textContent = grouped(sale[name]);
+  keys.querySelector("[data-key=whole]").textContent = grouped(allUnits(sale));
+  const title = element("div", [element("strong", `${sale.id} ${sale.name}`), ` ${saleState(sale, nowMs)}`]);
+  return element("div", [title, element("div", [bar, keys])], { class: "strip" });
+}
+
+function showSales(sales, nowMs) {
   if (!sales) return;
   const empty = board.querySelector("[data-empty]");
   empty.hidden = sales.length > 0;
-  const whole = (sale) => Math.max(1, sale.declared + sale.adjusted);
-  const state = (sale) => {
-    if (sale.state === "closed" || nowMs >= sale.closes_at_ms) return sale.state === "closed" ? words.wClosed : words.wOver;
-    if (nowMs < sale.opens_at_ms) return said(words.wBegins, duration(sale.opens_at_ms - nowMs));
-    const left = said(words.wEnds, duration(sale.closes_at_ms - nowMs));
-    return `${sale.state === "paused" ? words.wPaused : words.wOpen} · ${left}`;
-  };
-  const shown = sales.slice(0, 5).map((sale) => {
-    const bar = svg("svg", { class: "units", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" });
-    const sold = (100 * sale.sold) / whole(sale);
-    bar.append(svg("rect", { class: "sold", width: sold, height: 1 }), svg("rect", { class: "held", x: sold, width: (100 * sale.reserved) / whole(sale), height: 1 }));
-    const template = id("keys").content.cloneNode(true);
-    for (const name of ["available", "reserved", "sold"]) template.querySelector(`[data-key=${name}]`).textContent = grouped(sale[name]);
-    template.querySelector("[data-key=whole]").textContent = grouped(sale.declared + sale.adjusted);
-    return element("div", [element("div", [element("strong", `${sale.id} ${sale.name}`), ` ${state(sale)}`]), element("div", [bar, template])], { class: "strip" });
-  });
-  id("sales").replaceChildren(empty, ...shown);
+  id("sales").replaceChildren(empty, ...sales.slice(0, SALES_MAX).map((sale) => saleStrip(sale, nowMs)));
   const choice = id("sale");
-  if (!choice) return; // this operator may not operate
-  if (choice.options.length !== sales.length) {
-    const chosen = choice.value; // a new sale is nobody's choice
-    choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id })));
-    if (chosen) choice.value = chosen;
-  }
+  if (!choice || choice.options.length === sales.length) return; // without the permission there is no choice
+  const chosen = choice.value;
+  choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id })));
+  if (chosen) choice.value = chosen;
 }
 
-let before = {};
-let opened = null;
+// ── flow ────────────────────────────────────────────────────────────────────────────────────────
 
-function flow(hops, nowMs) {
+const RATE_WINDOW_MS = 2000;
+const totals = {}; // by group: its latest totals
+let openGroup = null;
+
+function ratePerSecond(hop, nowMs) {
+  const recent = (totals[hop.group] ??= [{ at: nowMs, total: hop.total }]);
+  recent.push({ at: nowMs, total: hop.total });
+  while (recent.length > 1 && recent[0].at < nowMs - RATE_WINDOW_MS) recent.shift();
+  const seconds = (nowMs - recent[0].at) / 1000;
+  return seconds > 0 ? Math.max(0, hop.total - recent[0].total) / seconds : 0;
+}
+
+function showFlow(hops, nowMs) {
   if (!hops) return;
-  rows(
+  updateRows(
     id("hops"),
     hops.map((hop) => {
-      const earlier = before[hop.group] ?? [{ at: nowMs, total: hop.total }];
-      earlier.push({ at: nowMs, total: hop.total });
-      while (earlier.length > 1 && earlier[0].at < nowMs - 2000) earlier.shift();
-      before[hop.group] = earlier;
-      const seconds = (nowMs - earlier[0].at) / 1000;
-      const perSecond = seconds > 0 ? Math.max(0, hop.total - earlier[0].total) / seconds : 0;
-      const open = element("button", hop.title, { type: "button", class: "plain", title: hop.group, "aria-expanded": String(opened === hop.group), "data-hop": hop.group });
-      return element("tr", [cell(open), number(said(words.wPerS, grouped(perSecond))), number(took(hop.p50_ms)), number(took(hop.p99_ms)), number(grouped(hop.lag))], hop.lag > 1000 ? { class: "late" } : {});
+      const isOpen = String(openGroup === hop.group);
+      const button = element("button", hop.title, { type: "button", class: "plain", title: hop.group, "aria-expanded": isOpen, "data-hop": hop.group });
+      const rate = fill(words.wPerS, grouped(ratePerSecond(hop, nowMs)));
+      const cells = [cell(button), number(rate), number(latency(hop.p50_ms)), number(latency(hop.p99_ms)), number(grouped(hop.lag))];
+      return element("tr", cells, hop.lag > LATE_LAG ? { class: "late" } : {});
     }),
   );
-  const hop = hops.find((each) => each.group === opened);
+  const hop = hops.find((each) => each.group === openGroup);
   id("partitions").hidden = !hop;
-  if (!hop) return;
+  if (hop) showPartitions(hop);
+}
+
+function showPartitions(hop) {
   id("partitions-title").textContent = `${hop.title} · ${hop.group}`;
-  rows(
+  updateRows(
     id("partition-rows"),
-    hop.partitions.map((each) =>
-      element("tr", [cell(`${each.topic}-${each.partition}`), cell(each.consumer || "–"), number(grouped(each.reached)), number(grouped(each.end)), number(grouped(each.lag)), number(each.moved_s === null ? "–" : said(words.wAgo, grouped(each.moved_s)))], each.lag > 100 ? { class: "late" } : {}),
-    ),
+    hop.partitions.map((each) => {
+      const progress = each.moved_s === null ? "–" : fill(words.wAgo, grouped(each.moved_s));
+      const cells = [cell(`${each.topic}-${each.partition}`), cell(each.consumer || "–"), number(grouped(each.offset)), number(grouped(each.end)), number(grouped(each.lag)), number(progress)];
+      return element("tr", cells, each.lag > LATE_PARTITION_LAG ? { class: "late" } : {});
+    }),
   );
 }
 
 id("hops").addEventListener("click", (event) => {
-  const hop = event.target.closest("[data-hop]")?.dataset.hop;
-  if (hop) opened = opened === hop ? null : hop;
-  if (hop) look(true);
+  const group = event.target.closest("[data-hop]")?.dataset.hop;
+  if (!group) return;
+  openGroup = openGroup === group ? null : group;
+  load(true);
 });
 
-function outcomes(found) {
-  if (!found) return;
-  id("no-outcomes").hidden = found.length > 0;
-  rows(
+// ── outcomes, unfinished work, processes ────────────────────────────────────────────────────────
+
+function showOutcomes(outcomes) {
+  if (!outcomes) return;
+  id("no-outcomes").hidden = outcomes.length > 0;
+  updateRows(
     id("outcomes"),
-    found.map((each) =>
-      element("tr", [cell(each.words, { title: each.state }), number(grouped(each.count)), number(`${(100 * each.share).toFixed(1)} %`), cell(element("a", shortened(each.example), { href: `${words.traceUrl}?id=${each.example}`, title: each.example }))]),
-    ),
+    outcomes.map((each) => {
+      const link = element("a", shortened(each.example), { href: `${words.traceUrl}?id=${each.example}`, title: each.example });
+      const share = each.share.toLocaleString(document.documentElement.lang, { style: "percent", minimumFractionDigits: 1 });
+      return element("tr", [cell(each.label, { title: each.state }), number(grouped(each.requests)), number(share), cell(link)]);
+    }),
   );
 }
 
-function waiting(found) {
-  if (!found) return;
-  for (const each of board.querySelectorAll("[data-waiting]")) each.textContent = grouped(found[each.dataset.waiting]);
+function showUnfinished(unfinished) {
+  if (!unfinished) return;
+  for (const each of board.querySelectorAll("[data-unfinished]")) each.textContent = grouped(unfinished[each.dataset.unfinished]);
 }
 
-function processes(found) {
-  if (!found || !id("processes")) return;
-  rows(
+function showProcesses(processes) {
+  if (!processes || !id("processes")) return;
+  updateRows(
     id("processes"),
-    found.map((each) =>
-      element("li", `${each.name} ${each.state === "up" ? words.wUp : each.state}${each.restarts ? ` ↻ ${each.restarts}` : ""}`, { class: each.state === "up" ? "holds" : "broken", title: each.missing }),
-    ),
+    processes.map((each) => {
+      const restarts = each.restarts ? ` ↻ ${each.restarts}` : "";
+      return element("li", `${each.name} ${each.state}${restarts}`, { class: each.is_up ? "holds" : "broken", title: each.missing });
+    }),
   );
-  const names = [...new Set(found.flatMap((each) => [each.name, each.name.replace(/\.\d+$/, "")]))];
-  if (id("names") && id("names").options.length !== names.length) id("names").replaceChildren(...names.map((name) => element("option", "", { value: name })));
+  const names = [...new Set(processes.flatMap((each) => [each.name, each.name.replace(/\.\d+$/, "")]))];
+  if (id("names") && id("names").options.length !== names.length)
+    id("names").replaceChildren(...names.map((name) => element("option", "", { value: name })));
 }
 
-function ages(sources) {
+function showAges(sources) {
   for (const each of document.querySelectorAll("[data-source]")) {
     const source = sources[each.dataset.source];
-    const text = source.age_s === null ? source.fault || words.wLoading : source.stale ? `${said(words.wStale, grouped(source.age_s))} ${source.fault}` : "";
-    each.classList.toggle("old", Boolean(source.stale || source.fault));
+    let text = "";
+    if (source.age_s === null) text = source.fault || words.wLoading;
+    else if (source.is_stale) text = `${fill(words.wStale, grouped(source.age_s))} ${source.fault}`;
+    each.classList.toggle("old", Boolean(source.is_stale || source.fault));
     if (each.textContent !== text) each.textContent = text;
   }
 }
 
-// ── asking ──────────────────────────────────────────────────────────────────────────────────────
+// ── loading ─────────────────────────────────────────────────────────────────────────────────────
 
-let heardAt = performance.now();
-let asking = false;
+const LOST_S = 3;
+let answeredAt = performance.now();
+let isLoading = false;
 
-async function look(again) {
-  if (asking || (document.hidden && !again)) return;
-  asking = true;
+async function load(isForced) {
+  if (isLoading || (document.hidden && !isForced)) return;
+  isLoading = true;
   try {
-    const answer = await fetch(`${words.liveUrl}?since=${since()}`, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(5000) });
-    if (answer.status === 401) return location.reload(); // signed out
-    if (!answer.ok) throw new Error(answer.status);
-    const told = await answer.json();
-    heardAt = performance.now();
-    take(told);
-    ages(told.sources);
-    verdict(told.books, told.sources.books);
-    strips(told.sales, told.now_ms);
-    flow(told.hops, told.now_ms);
-    outcomes(told.outcomes);
-    waiting(told.waiting);
-    if (told.off && id("off")) id("off").textContent = told.off.join(", ") || "–";
-    processes(told.stack);
+    const response = await fetch(`${words.liveUrl}?since=${newestAt()}`, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(5000) });
+    if (response.status === 401) return location.reload(); // signed out
+    if (!response.ok) throw new Error(response.status);
+    show(await response.json());
+    answeredAt = performance.now();
   } catch {
-    // said below, with its age
+    // showLoss says so, with the time since the last answer
   } finally {
-    asking = false;
+    isLoading = false;
   }
-  const seconds = Math.round((performance.now() - heardAt) / 1000);
-  id("no-answer").hidden = seconds < 3;
-  if (seconds < 3) return;
-  const text = said(words.wNoAnswer, grouped(Math.max(3, seconds - (seconds % 10))));
-  if (id("no-answer").textContent !== text) id("no-answer").textContent = text; // it is read out: not every second
-  uncertain();
+  showLoss();
+}
+
+function show(answer) {
+  showTraffic(answer);
+  showAges(answer.sources);
+  showVerdict(answer.books, answer.sources.books);
+  showSales(answer.sales, answer.now_ms);
+  showFlow(answer.hops, answer.now_ms);
+  showOutcomes(answer.outcomes);
+  showUnfinished(answer.unfinished);
+  if (answer.switched_off && id("off")) id("off").textContent = answer.switched_off.join(", ") || "–";
+  showProcesses(answer.processes);
+}
+
+function showLoss() {
+  const seconds = Math.round((performance.now() - answeredAt) / 1000);
+  id("no-answer").hidden = seconds < LOST_S;
+  if (seconds < LOST_S) return;
+  const text = fill(words.wNoAnswer, grouped(Math.max(LOST_S, seconds - (seconds % 10)))); // announced every ten seconds
+  if (id("no-answer").textContent !== text) id("no-answer").textContent = text;
+  setVerdict(words.wNotKnown, "wait");
 }
 
 document.querySelector("[data-sale-form]")?.addEventListener("submit", (event) => {
@@ -188,5 +239,5 @@ document.querySelector("[data-sale-form]")?.addEventListener("submit", (event) =
   event.target.action = event.target.action.replace(/\d+$/, id("sale").value);
 });
 
-look();
-setInterval(look, EVERY_MS);
+load();
+setInterval(load, LOAD_INTERVAL_MS);

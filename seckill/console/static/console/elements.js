@@ -1,8 +1,8 @@
-// What the board is made of: words that stand in the page, elements, and tables that are renewed in place.
+// Building blocks of the board: texts from the page, elements, and tables that are updated in place.
 export const words = document.querySelector("#board").dataset;
 export const id = (name) => document.getElementById(name);
 export const grouped = (number) => Math.round(number).toLocaleString(document.documentElement.lang);
-export const said = (text, n) => text.replace("{n}", n);
+export const fill = (text, n) => text.replace("{n}", n);
 
 export function element(tag, content = "", attributes = {}) {
   const made = document.createElement(tag);
@@ -17,22 +17,22 @@ export const svg = (tag, attributes) => {
   return made;
 };
 
-// What is there stays, and is told what has changed: else four times a second a keyboard's place and a half-done click
-// would be lost.
-export function rows(body, made) {
-  for (const [at, fresh] of made.entries()) {
-    if (at < body.children.length) renew(body.children[at], fresh);
-    else body.append(fresh);
+// Existing rows are changed, not replaced. Otherwise the keyboard focus and a half-finished click would be lost four
+// times a second.
+export function updateRows(body, fresh) {
+  for (const [at, row] of fresh.entries()) {
+    if (at < body.children.length) update(body.children[at], row);
+    else body.append(row);
   }
-  while (body.children.length > made.length) body.lastElementChild.remove();
+  while (body.children.length > fresh.length) body.lastElementChild.remove();
 }
 
-function renew(old, fresh) {
+function update(old, fresh) {
   if (old.tagName !== fresh.tagName || old.children.length !== fresh.children.length) return old.replaceWith(fresh);
   for (const name of new Set([...old.getAttributeNames(), ...fresh.getAttributeNames()]))
     if (!fresh.hasAttribute(name)) old.removeAttribute(name);
     else if (old.getAttribute(name) !== fresh.getAttribute(name)) old.setAttribute(name, fresh.getAttribute(name));
   if (!fresh.children.length) {
     if (old.textContent !== fresh.textContent) old.textContent = fresh.textContent;
-  } else for (const [at, each] of [...fresh.children].entries()) renew(old.children[at], each);
+  } else for (const [at, each] of [...fresh.children].entries()) update(old.children[at], each);
 }

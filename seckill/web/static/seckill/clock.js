@@ -1,15 +1,15 @@
-// The server's time: the device's own clock is never asked. Of several samples the least delayed is the largest.
-let ahead = -Infinity;
+// The server's time. The device's own clock is never used. The least delayed answer gives the largest offset.
+let offsetMs = -Infinity;
 
-export function heard(nowMs) {
-  if (Number.isFinite(nowMs) && nowMs > 0) ahead = Math.max(ahead, nowMs - performance.now());
+export function synchronize(nowMs) {
+  if (Number.isFinite(nowMs) && nowMs > 0) offsetMs = Math.max(offsetMs, nowMs - performance.now());
 }
 
 export function now() {
-  return ahead + performance.now();
+  return offsetMs + performance.now();
 }
 
-export function left(untilMs) {
+export function timeLeft(untilMs) {
   const seconds = Math.max(0, Math.ceil((untilMs - now()) / 1000));
   const two = (number) => String(number).padStart(2, "0");
   const minutes = Math.floor(seconds / 60);
@@ -18,9 +18,9 @@ export function left(untilMs) {
     : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
 }
 
-export function tick() {
+export function updateCountdowns() {
   for (const each of document.querySelectorAll("[data-until-ms]")) {
-    const text = left(Number(each.dataset.untilMs));
+    const text = timeLeft(Number(each.dataset.untilMs));
     if (each.textContent !== text) each.textContent = text;
   }
 }

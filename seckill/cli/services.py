@@ -1,0 +1,100 @@
+"""Shell: the processes of a stack (`consume`, `relay`, `sweep`) and what must run once before them (`topics`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from seckill.cli.context import UNAVAILABLE, USAGE_ERROR, CommandError, explicit_data_folder, start_django
+from seckill.messaging.service_registry import GROUPS, METRICS, RELAYS, SWEEPS, create_handler, load_object
+
+Group = Enum("Group", {name: name for name in sorted(GROUPS)})  # type: ignore[misc]  # made from the registry
+Writer = Enum("Writer", {name: name for name in sorted(RELAYS)})  # type: ignore[misc]
+SweepName = Enum("SweepName", {name: name for name in sorted(SWEEPS)})  # type: ignore[misc]
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (consume, relay, sweep, topics):
+        app.command()(command)
+
+
+def consume(group: Annotated[Group, typer.Argument(metavar="GROUP", help=", ".join(sorted(GROUPS)))]) -> None:
+    """Run one consumer of a group, in the foreground."""
+    bootstrap_servers = _start_service()
+    from seckill.messaging.consume_loop import ConsumeLoop
+
+    name = os.environ.get("SECKILL_STACK_NAME", f"{group.value}.{os.getpid()}")
+    _run_until_stopped(ConsumeLoop(create_handler(group.value), bootstrap_servers, name))
+
+
+def relay(writer: Annotated[Writer, typer.Argument(metavar="WRITER", help=", ".join(sorted(RELAYS)))]) -> None:
+    """Publish the outbox of a service, in the foreground. The relay of orders also publishes all dead letters."""
+    bootstrap_servers = _start_service()
+    from seckill.messaging.relay import Relay
+
+    _run_until_stopped(Relay(RELAYS[writer.value], bootstrap_servers))
+
+
+def sweep(
+    service: Annotated[SweepName, typer.Argument(metavar="SERVICE", help=", ".join(sorted(SWEEPS)))],
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="N", help="serve the service's metrics there, for Prometheus")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(metavar="ADDRESS")] = "127.0.0.1",
+) -> None:
+    """Do what is due in a service, again and again, in the foreground."""
+    _start_service()
+    if metrics_port is not None:
+        _serve_metrics(service.value, metrics_host, metrics_port)
+    _run_until_stopped(load_object(SWEEPS[service.value])())
+
+
+def topics() -> None:
+    """Create the topics and the slot map if they are missing, and check that Redis evicts nothing."""
+    bootstrap_servers = start_django(explicit_data_folder())
+    from django.conf import settings
+
+    from seckill.messaging.redis_eviction import EvictionEnabled
+    from seckill.messaging.server_setup import prepare_servers
+
+    known = settings.ENVIRONMENT
+    try:
+        created = prepare_servers(
+            bootstrap_servers, [known.admission_redis_url, known.gate_redis_url, known.celery_redis_url]
+        )
+    except EvictionEnabled as fault:
+        raise CommandError(str(fault)) from fault
+    print(f"created: {', '.join(created)}" if created else "all topics exist")
+
+
+def _run_until_stopped(worker: Any) -> None:
+    """SIGTERM and Ctrl-C let the worker finish the batch under way."""
+    from seckill.config.garbage import tune_collector
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    tune_collector()
+    worker.run()
+
+
+def _start_service() -> str:
+    """Set Django up for a process that runs for long; it bounds its statements. Returns the broker's address."""
+    from seckill.config.database import BATCH_STATEMENT_MS
+
+    os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(BATCH_STATEMENT_MS))
+    return start_django(explicit_data_folder())
+
+
+def _serve_metrics(service: str, host: str, port: int) -> None:
+    from seckill.monitoring.metrics import serve
+
+    if service not in METRICS:
+        raise CommandError(f"{service} has no metrics; these have: {', '.join(METRICS)}", USAGE_ERROR)
+    try:
+        serve(host, port, load_object(METRICS[service]))
+    except OSError as fault:
+        raise CommandError(f"--metrics-port {port}: {fault.strerror}", UNAVAILABLE) from fault

@@ -1,0 +1,99 @@
+"""Shell: the commands that start, watch and stop a stack: up, stop, kill, start, scale, status, down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from seckill.cli.context import USAGE_ERROR, CommandError, data_folder
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="a service or one of its processes, as in `seckill status`")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (up, stop, kill, start, scale, status, down):
+        app.command()(command)
+
+
+def up(
+    port: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=N", help="another port for postgres, redis, broker, gateway, provider, sinks, live"),
+    ] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option(metavar="SERVICE=N", help="the number of processes of a service")
+    ] = None,
+    kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="use this cluster instead of mqcore")] = None,
+    empty: Annotated[bool, typer.Option("--empty", help="create no first sale and no operator account")] = False,
+) -> int:
+    """Start everything on this machine with an open sale, and watch it; Ctrl-C stops it in order.
+
+    \b
+    Examples:
+      seckill up
+      seckill up --port gateway=8080 --scale inventory=4
+    """
+    from seckill.config.environment import check_variables
+
+    check_variables()  # before anything is written into the folder
+    from seckill.stack.up import up as start_stack
+
+    return start_stack(data_folder(), _numbers_by_name(port or ()), _numbers_by_name(scale or ()), kafka, empty=empty)
+
+
+def stop(name: Name) -> int:
+    """Stop a service or one of its processes (inventory, inventory.1); it stays down."""
+    return _send_command("stop", {"name": name})
+
+
+def kill(name: Name) -> int:
+    """Kill a service or one of its processes with SIGKILL; the supervisor restarts it."""
+    return _send_command("kill", {"name": name})
+
+
+def start(
+    name: Name,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME=VALUE", help="set a variable for it, e.g. SECKILL_FAULT=…:once"),
+    ] = None,
+) -> int:
+    """Start what was stopped."""
+    pairs = dict(text.partition("=")[::2] for text in variables or ())
+    return _send_command("start", {"name": name, "with": pairs})
+
+
+def scale(
+    service: Annotated[str, typer.Argument(metavar="SERVICE")], count: Annotated[int, typer.Argument(metavar="N")]
+) -> int:
+    """Change the number of processes of a service."""
+    return _send_command("scale", {"service": service, "count": count})
+
+
+def status(as_json: AsJson = False) -> int:
+    """Show what runs."""
+    return _send_command("status", as_json=as_json)
+
+
+def down(as_json: AsJson = False) -> int:
+    """Stop a running stack."""
+    return _send_command("down", as_json=as_json)
+
+
+def _send_command(command: str, arguments: Mapping[str, object] | None = None, *, as_json: bool = False) -> int:
+    from seckill.stack.up import send_command
+
+    return send_command(data_folder(), {"command": command, **(arguments or {})}, as_json=as_json)
+
+
+def _numbers_by_name(texts: Sequence[str]) -> dict[str, int]:
+    numbers = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not number.isdigit():
+            raise CommandError(f"{text!r} must be NAME=NUMBER", USAGE_ERROR)
+        numbers[name] = int(number)
+    return numbers

@@ -1,0 +1,175 @@
+// A live chart over time: lines, areas, bands and moments on axes that do not jump. It draws SVG, so the style sheet
+// gives it its colours, light and dark, and a test can read what is drawn from data attributes.
+
+const PADDING = { top: 24, right: 112, bottom: 24, left: 64 };
+const GAP_MS = 3000; // no line is drawn across a longer silence
+const LABEL_PX = 14;
+const TOP_MIN = 10;
+
+function svg(tag, attributes = {}, text = "") {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.textContent = text;
+  return node;
+}
+
+// The top of the value axis grows in steps of 1, 2, 5 and shrinks only when less than a third of it is used.
+export function nextTop(top, largest) {
+  const wanted = Math.max(TOP_MIN, largest);
+  if (wanted <= top && wanted >= top / 3) return top;
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= wanted);
+}
+
+export function valueTicks(top, height) {
+  if (height < 120) return [0, top / 2, top];
+  const steps = String(top)[0] === "2" ? 4 : 5;
+  return Array.from({ length: steps + 1 }, (_, at) => (top * at) / steps);
+}
+
+export function timeTicks(from, to) {
+  const step = [5, 10, 15, 30, 60, 120].map((seconds) => seconds * 1000).find((each) => (to - from) / each <= 7) ?? 300_000;
+  const ticks = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) ticks.push(at);
+  return ticks;
+}
+
+// Keeps labels apart: each moves down until it is clear of the one above it.
+export function spread(positions, distance) {
+  const order = positions.map((y, index) => ({ y, index })).sort((a, b) => a.y - b.y);
+  for (let at = 1; at < order.length; at++) order[at].y = Math.max(order[at].y, order[at - 1].y + distance);
+  const result = [];
+  for (const each of order) result[each.index] = each.y;
+  return result;
+}
+
+export class TimeChart {
+  // `series`: [{ name, label, area, dashed }], in the order of the columns of a point after its time.
+  constructor(box, { series, valueLabel, timeLabel, formatValue, formatTime }) {
+    Object.assign(this, { box, series, valueLabel, timeLabel, formatValue, formatTime });
+    this.top = TOP_MIN;
+    this.data = { from: 0, to: 1, points: [], marks: [] };
+    this.root = svg("svg", { class: "chart-svg", "aria-hidden": "true" });
+    this.readout = svg("g", { class: "readout" });
+    box.append(this.root);
+    this.root.addEventListener("pointermove", (event) => this.#point(event.offsetX));
+    this.root.addEventListener("pointerleave", () => this.#point(null));
+    new ResizeObserver(() => this.#draw()).observe(box);
+  }
+
+  // `points`: [[at_ms, value, …], …], oldest first. `marks`: [{ at_ms, until_ms, label, kind }]; until_ms null: it lasts.
+  update(data) {
+    this.data = data;
+    this.#draw();
+  }
+
+  pointerX = null;
+  #x = (at) => PADDING.left + ((at - this.data.from) / Math.max(1, this.data.to - this.data.from)) * this.plotWidth;
+  #y = (value) => PADDING.top + (1 - value / this.top) * this.plotHeight;
+
+  #draw() {
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (!width || !height) return;
+    this.plotWidth = Math.max(1, width - PADDING.left - PADDING.right);
+    this.plotHeight = Math.max(1, height - PADDING.top - PADDING.bottom);
+    const points = this.data.points.filter((point) => point[0] >= this.data.from);
+    this.visible = points;
+    this.top = nextTop(this.top, Math.max(0, ...points.flatMap((point) => point.slice(1))));
+    this.root.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.root.dataset.points = points.length;
+    this.root.dataset.top = this.top;
+    this.root.replaceChildren(this.#axes(width, height), this.#marks(), this.#lines(points), this.#labels(points), this.readout);
+    if (this.pointerX !== null) this.#point(this.pointerX);
+  }
+
+  #axes(width, height) {
+    const group = svg("g", { class: "axes" });
+    const right = PADDING.left + this.plotWidth;
+    const bottom = PADDING.top + this.plotHeight;
+    for (const value of valueTicks(this.top, this.plotHeight)) {
+      const y = this.#y(value);
+      group.append(
+        svg("line", { x1: PADDING.left, x2: right, y1: y, y2: y }),
+        svg("text", { x: PADDING.left - 8, y: y + 4, "text-anchor": "end" }, this.formatValue(value)),
+      );
+    }
+    for (const at of timeTicks(this.data.from, this.data.to)) {
+      const x = this.#x(at);
+      group.append(
+        svg("line", { x1: x, x2: x, y1: bottom, y2: bottom + 4 }),
+        svg("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.formatTime(at)),
+      );
+    }
+    group.append(
+      svg("text", { x: 0, y: 12, class: "axis-label" }, this.valueLabel),
+      svg("text", { x: width, y: bottom + 18, "text-anchor": "end", class: "axis-label" }, this.timeLabel),
+    );
+    return group;
+  }
+
+  #marks() {
+    const group = svg("g", { class: "chart-marks" });
+    const right = PADDING.left + this.plotWidth;
+    const visible = this.data.marks.filter((mark) => mark.at_ms <= this.data.to && (mark.until_ms ?? Infinity) >= this.data.from);
+    for (const [row, mark] of visible.entries()) {
+      const left = Math.max(PADDING.left, this.#x(mark.at_ms));
+      const end = Math.min(right, this.#x(mark.until_ms ?? this.data.to));
+      const isBand = mark.kind === "down";
+      const width = isBand ? Math.max(2, end - left) : 1;
+      const each = svg("g", { class: mark.kind, [isBand ? "data-band" : "data-moment"]: mark.label });
+      each.append(
+        svg("rect", { x: left, y: PADDING.top, width, height: this.plotHeight }),
+        svg("text", { x: left + 4, y: PADDING.top + 12 + LABEL_PX * (row % 4) }, mark.label),
+      );
+      group.append(each);
+    }
+    return group;
+  }
+
+  #lines(points) {
+    const group = svg("g", { class: "lines" });
+    for (const [index, series] of this.series.entries()) {
+      const runs = [];
+      for (const [at, point] of points.entries()) {
+        if (!at || point[0] - points[at - 1][0] > GAP_MS) runs.push([]);
+        runs.at(-1).push([this.#x(point[0]).toFixed(1), this.#y(point[index + 1]).toFixed(1)]);
+      }
+      const line = runs.map((run) => `M${run.map((pair) => pair.join(",")).join("L")}`).join("");
+      if (series.area) {
+        const base = this.#y(0);
+        const closed = runs.map((run) => `M${run[0][0]},${base}L${run.map((pair) => pair.join(",")).join("L")}L${run.at(-1)[0]},${base}Z`);
+        group.append(svg("path", { d: closed.join(""), class: `area ${series.name}` }));
+      }
+      const style = `line ${series.name}${series.dashed ? " dashed" : ""}`;
+      group.append(svg("path", { d: line, class: style, "data-series": series.name }));
+    }
+    return group;
+  }
+
+  // The name of each line stands at its end, so no legend is needed.
+  #labels(points) {
+    const group = svg("g", { class: "line-labels" });
+    const last = points.at(-1);
+    if (!last) return group;
+    const wanted = this.series.map((_, index) => this.#y(last[index + 1]) + 4);
+    const overflow = Math.max(0, Math.max(...spread(wanted, LABEL_PX)) - (PADDING.top + this.plotHeight + 4));
+    const placed = spread(wanted, LABEL_PX).map((y) => y - overflow);
+    for (const [index, series] of this.series.entries())
+      group.append(svg("text", { x: PADDING.left + this.plotWidth + 8, y: placed[index], class: series.name }, series.label));
+    return group;
+  }
+
+  // Shows the values at the pointer.
+  #point(x) {
+    this.pointerX = x;
+    const found = x === null || !this.visible?.length ? null : this.visible.reduce((a, b) => (Math.abs(this.#x(b[0]) - x) < Math.abs(this.#x(a[0]) - x) ? b : a));
+    if (!found) return this.readout.replaceChildren();
+    const at = this.#x(found[0]);
+    const values = this.series.map((series, index) => `${series.label} ${this.formatValue(found[index + 1])}`);
+    const isLeft = at > PADDING.left + this.plotWidth / 2;
+    this.readout.replaceChildren(
+      svg("line", { x1: at, x2: at, y1: PADDING.top, y2: PADDING.top + this.plotHeight }),
+      svg("text", { x: at + (isLeft ? -6 : 6), y: PADDING.top - 6, "text-anchor": isLeft ? "end" : "start" }, [this.formatTime(found[0]), ...values].join(" · ")),
+    );
+  }
+}

@@ -1,0 +1,19 @@
+"""The fault cases, one module per part of the system that breaks; importing this package fills the table of cases."""
+
+from seckill.lab.faults.cases import (  # noqa: F401
+    broker,
+    buyers,
+    damage,
+    everything,
+    gateway,
+    inventory,
+    messages,
+    payments,
+    postgres,
+    queue,
+    redis,
+    redis_memory,
+    slots,
+    standstill,
+    workers,
+)

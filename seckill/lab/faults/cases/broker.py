@@ -1,0 +1,51 @@
+"""The broker hangs, is down, or is killed."""
+
+from __future__ import annotations
+
+import time
+
+from seckill.lab.faults.case import CrowdPlan, Steps, case, planned_case
+from seckill.lab.faults.cases.crash_points import count_refused, count_responses
+from seckill.lab.faults.fault_run import FaultRun
+
+OUTAGE_S = 5.0
+HANG_S = 6.0
+
+
+@case(
+    "5", "broker-stalls", "the broker hangs, so the gateway cannot know whether a request was stored",
+    crowd=CrowdPlan(over_s=8),
+)  # fmt: skip
+def broker_stalls(run: FaultRun) -> Steps:
+    with run.stack.frozen("mqcore"):
+        time.sleep(HANG_S)
+    yield
+    counts = count_responses(run)
+    run.prove("answered that the outcome is unknown", counts["queue-unknown"] + counts["0"])
+    run.record("answered that the queue is unavailable", counts["queue-unavailable"])
+
+
+@case("6", "broker-down", "the broker is down for some seconds in the middle of the sale", crowd=CrowdPlan(over_s=8))
+def broker_down(run: FaultRun) -> Steps:
+    run.stack.send("stop", name="mqcore")
+    time.sleep(OUTAGE_S)
+    run.stack.send("start", name="mqcore")
+    yield
+    run.prove("attempts turned away", count_refused(run))
+
+
+@case("7", "broker-killed", "kill -9 of the broker, twice", crowd=CrowdPlan(over_s=8))
+def broker_killed(run: FaultRun) -> Steps:
+    before = run.stack.restarts("mqcore")
+    for kills in (1, 2):
+        run.stack.send("kill", name="mqcore")
+        run.stack.wait_until(
+            lambda: run.stack.restarts("mqcore") >= before + kills and run.stack.is_up("mqcore"),  # noqa: B023
+            "the broker to be back",
+        )
+    yield
+    run.prove("processes killed", run.stack.restarts("mqcore") - before)
+
+
+planned_case("7b", "leader-killed", "kill -9 of a partition's leader", "needs a cluster")
+planned_case("8", "minority-cut-off", "a network partition cuts off a minority of the brokers", "needs a cluster")

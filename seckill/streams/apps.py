@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class StreamsConfig(AppConfig):
-    name = "seckill.streams"
-    label = "streams"
