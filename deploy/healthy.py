@@ -1,50 +1,51 @@
-"""Whether what runs in a container does its work: `python -I -S deploy/healthy.py WHAT`; exit 0 if so, else 1 and why.
+"""Health check of a container: `python -I -S deploy/healthy.py ADDRESS`; exit code 0, or 1 with the reason.
 
-    http://HOST:PORT/PATH      it answers 200
-    kafka://HOST:PORT          it answers ApiVersions, the first thing that any client says
+    http://HOST:PORT/PATH      must answer 200
+    kafka://HOST:PORT          must answer ApiVersions, the first request of every Kafka client
 
-Asked every few seconds in every container, so it imports next to nothing.
+It runs every few seconds in every container, so it imports as little as possible.
 """
 
 import socket
 import sys
 
-PATIENCE_S = 3.0
-MOST = 1 << 20
+TIMEOUT_S = 3.0
+RESPONSE_BYTES_MAX = 1 << 20
 # ApiVersions 0, correlation id 7, no client id.
 HELLO = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
 
 
 def main(what: str) -> str:
-    """What is wrong; empty: nothing."""
+    """The reason why the server is unhealthy, or an empty text."""
     kind, _, rest = what.partition(":")
     address, _, path = rest.removeprefix("//").partition("/")
     host, _, port = address.partition(":")
     if kind not in ("http", "kafka") or not port.isdecimal():
         return "http://HOST:PORT/PATH or kafka://HOST:PORT"
     try:
-        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
             if kind == "kafka":
                 connection.sendall(HELLO)
                 answer = _read(connection, 8)
                 return "" if answer[4:] == HELLO[8:12] else f"{address} does not speak Kafka's protocol"
             connection.sendall(f"GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-            status = _read(connection, MOST)[9:12]  # all of it: to hang up in the middle would be an error there
+            # Read the whole response, because a server logs an error if its client hangs up in the middle.
+            status = _read(connection, RESPONSE_BYTES_MAX)[9:12]
             return "" if status == b"200" else f"{what}: {status.decode('latin-1') or 'no answer'}"
     except OSError as fault:
         return f"{address}: {fault}"
 
 
-def _read(connection: socket.socket, most: int) -> bytes:
-    """Up to so many bytes: fewer if it hangs up."""
-    read = b""
-    while len(read) < most and (more := connection.recv(most - len(read))):
-        read += more
-    return read
+def _read(connection: socket.socket, size_max: int) -> bytes:
+    """Up to this many bytes; fewer if the server closes the connection."""
+    content = b""
+    while len(content) < size_max and (more := connection.recv(size_max - len(content))):
+        content += more
+    return content
 
 
 if __name__ == "__main__":
-    wrong = main(sys.argv[1]) if len(sys.argv) == 2 else "one word: what to look at"
+    wrong = main(sys.argv[1]) if len(sys.argv) == 2 else "usage: healthy.py http://HOST:PORT/PATH or kafka://HOST:PORT"
     if wrong:
         print(wrong, file=sys.stderr)
         sys.exit(1)

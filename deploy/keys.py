@@ -1,8 +1,8 @@
-"""Secrets of a compose project: made once, into a volume that only containers see; none is in an image or a command.
+"""Generate the secrets of a compose project into a volume, so that no secret is in an image or on a command line.
 
-`python deploy/keys.py FOLDER [--sandbox FOLDER]`. The payment provider has a folder of its own with the one secret that
-it shares. One that is given in the environment by its name in capitals (SECRET_KEY=…) is taken instead of one made up,
-and takes the place of an older one; all others stay what they are.
+`python deploy/keys.py FOLDER [--sandbox FOLDER]`. The payment provider has its own folder with the only secret that it
+shares. A secret in the environment, by its name in capitals (SECRET_KEY=…), is used instead of a generated one and
+replaces an older one. All other secrets stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 OURS, OTHERS = 0o400, 0o444
-"""Who may read it in the containers that have the volume: our own user, or another image's user, too."""
+"""File modes: readable only by our own user, or also by the users of other images that mount the volume."""
 NAMES = {
     "secret_key": OURS,
     "provider_secret": OURS,
@@ -23,13 +23,13 @@ NAMES = {
     "grafana_password": OTHERS,
 }
 KEPT = {"postgres_password", "database_password"}
-"""Postgres takes them when its folder is made, and never again."""
+"""Postgres reads them only when it creates its folder, so they never change."""
 SHARED = "provider_secret"
 BYTES = 32
 
 
-def make(folder: Path, given: Mapping[str, str]) -> list[str]:
-    """What was written; each whole or not at all."""
+def write_secrets(folder: Path, given: Mapping[str, str]) -> list[str]:
+    """The names of the secrets written. Each file is replaced in one step."""
     written = []
     for name, mode in NAMES.items():
         path, wanted = folder / name, given.get(name.upper(), "")
@@ -54,8 +54,8 @@ def _write(path: Path, text: str, mode: int) -> None:
     fresh.replace(path)
 
 
-def share(folder: Path, sandbox: Path) -> None:
-    """Give the payment provider its copy of the secret that signs callbacks."""
+def share_secret(folder: Path, sandbox: Path) -> None:
+    """Copy the secret that signs callbacks to the payment provider's folder."""
     secret = (folder / SHARED).read_text().strip()
     copy = sandbox / SHARED
     if not copy.exists() or copy.read_text().strip() != secret:
@@ -63,14 +63,16 @@ def share(folder: Path, sandbox: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python deploy/keys.py", description="Make the secrets of a compose project.")
+    parser = argparse.ArgumentParser(
+        prog="python deploy/keys.py", description="Generate the secrets of a compose project."
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sandbox", type=Path, metavar="FOLDER", help="folder for the payment provider's copy")
     chosen = parser.parse_args()
     for each in filter(None, (chosen.folder, chosen.sandbox)):
         if not each.is_dir():
             parser.error(f"{each} is not a folder")
-    made = make(chosen.folder, os.environ)
+    written = write_secrets(chosen.folder, os.environ)
     if chosen.sandbox:
-        share(chosen.folder, chosen.sandbox)
-    print("secrets: " + (", ".join(made) + " written" if made else "all there"))
+        share_secret(chosen.folder, chosen.sandbox)
+    print("secrets: " + (", ".join(written) + " written" if written else "nothing to do"))

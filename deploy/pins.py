@@ -1,7 +1,7 @@
-"""Of requirements.lock, what an image needs: dependencies and theirs, with their hashes; no tools of developers.
+"""Print the part of requirements.lock that an image needs: dependencies of dependencies included, developer tools not.
 
 `python deploy/pins.py [--only NAME …] [--without NAME …]` prints requirements for `pip install --require-hashes`, which
-refuses to install anything that is not among them. Who wants what is in the lock itself, in its `# via` lines.
+installs nothing else. The `# via` lines of the lock say which package needs which.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Pin(NamedTuple):
-    """One entry of the lock: its lines, and who wants it."""
+    """One entry of the lock: its lines, and the packages that need it."""
 
     name: str
     text: str
@@ -27,7 +27,7 @@ class Pin(NamedTuple):
 
 
 class NoSuchPin(Exception):
-    """The lock does not have what was asked for."""
+    """The lock has no package of this name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,35 +38,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {name_of(each) for each in chosen.only or project["dependencies"]} - set(chosen.without)
     try:
-        print("".join(pin.text for pin in needed(read((ROOT / "requirements.lock").read_text()), wanted)), end="")
+        print("".join(pin.text for pin in needed(read_pins((ROOT / "requirements.lock").read_text()), wanted)), end="")
     except NoSuchPin as missing:
-        print(f"requirements.lock has no {missing}: make lock", file=sys.stderr)
+        print(f"requirements.lock has no {missing}; run `make lock`", file=sys.stderr)
         return 1
     return 0
 
 
 def name_of(requirement: str) -> str:
-    """As the lock writes it: in lower case, with hyphens."""
+    """A package name as the lock writes it: in lower case, with hyphens."""
     found = NAME.match(requirement)
     assert found is not None, requirement
     return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
-def read(lock: str) -> dict[str, Pin]:
+def read_pins(lock: str) -> dict[str, Pin]:
     return {pin.name: pin for pin in _pins(lock)}
 
 
 def _pins(lock: str) -> Iterator[Pin]:
-    """An entry begins at the margin; its hashes and reasons are indented."""
+    """An entry starts at the margin; its hashes and `# via` lines are indented."""
     for entry in re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE):
         if entry.strip():
             _, _, reasons = entry.partition("# via")
-            by = (line.strip(" #") for line in reasons.splitlines())
-            yield Pin(name_of(entry), entry, frozenset(name_of(line) for line in by if line))
+            needed_by = (line.strip(" #") for line in reasons.splitlines())
+            yield Pin(name_of(entry), entry, frozenset(name_of(line) for line in needed_by if line))
 
 
 def needed(pins: Mapping[str, Pin], wanted: Iterable[str]) -> list[Pin]:
-    """Those that are wanted, and what they want in turn."""
+    """The wanted packages and everything that they need."""
     found: set[str] = set()
     fresh = set(wanted)
     if fresh - set(pins):

@@ -1,4 +1,4 @@
-"""Values: who comes: characters, people and bots, and the mixture of them that a crowd is."""
+"""Values: how buyers behave (people and bots), and the mixture of behaviours in a crowd."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """How somebody behaves."""
+    """The behaviour of one buyer."""
 
     name: str = "honest"
-    accounts: int = 1  # all from one address
-    keys: int = 1  # purchases he tries, each under a key of its own
-    at_once: int = 1  # of these at the same time
-    clicks: int = 1  # at once, under each key
-    waits: bool = True  # as long as he is told to, before he tries again
-    tries: int | None = None  # under a key; None: until it is decided, or he goes home
-    pay: float = 0.8  # share of those who get something; the rest walk away
-    cancel: float = 0.1
+    accounts: int = 1  # all from one IP address
+    keys: int = 1  # purchases to attempt, each with its own key
+    at_once: int = 1  # keys to try at the same time
+    clicks: int = 1  # simultaneous requests with each key
+    waits: bool = True  # respects Retry-After before the next attempt
+    tries: int | None = None  # per key; None: until the request is decided or the time is over
+    pay: float = 0.8  # probability to pay for a unit
+    cancel: float = 0.1  # probability to cancel the order; otherwise it expires
 
 
 HONEST = Character()
@@ -31,7 +31,7 @@ FLOOD = Character("flood", keys=1000, at_once=50, tries=1)
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Shares of a crowd: who clicks twice, who tries a second key, who storms; who pays, who cancels."""
+    """Shares of a crowd: buyers who click twice, use a second key, or retry in a storm; who pay or cancel."""
 
     double_click: float = 0.2
     greedy: float = 0.1
@@ -39,7 +39,7 @@ class Mixture:
     pay: float = 0.8
     cancel: float = 0.1
 
-    def somebody(self, chance: random.Random) -> Character:
+    def pick_character(self, chance: random.Random) -> Character:
         if chance.random() < self.storm:
             return replace(STORM, pay=self.pay, cancel=self.cancel)
         clicks = 2 if chance.random() < self.double_click else 1
@@ -49,5 +49,5 @@ class Mixture:
         )
 
 
-def address(chance: random.Random) -> str:
+def random_address(chance: random.Random) -> str:
     return f"10.{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(1, 255)}"

@@ -1,7 +1,6 @@
-"""Apache Kafka's own jars: its Java clients, its command-line tools, and itself as a peer.
+"""Apache Kafka's jars: its Java clients, its command-line tools, and the broker to compare with.
 
-Maven resolves them once from Maven Central into the user's cache folder; later runs find them there. Nothing of
-them is kept in the repository.
+Maven downloads them once from Maven Central into the user's cache folder. The repository contains none of them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _COORDINATES: Final = (
     ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
 )
 
-# Java prints warnings and errors only, and to stderr: what a tool says on stdout is what a test reads.
+# Java logs only warnings and errors, and to stderr, because tests read the tools' output on stdout.
 _LOG4J = """\
 <Configuration status="ERROR">
   <Appenders><Console name="stderr" target="SYSTEM_ERR"><PatternLayout pattern="%p %c{1}: %m%n"/></Console></Appenders>
@@ -38,7 +37,7 @@ def cache_folder() -> Path:
 
 
 def jars() -> Path:
-    """The folder that holds all jars; filled by Maven when it is not there yet."""
+    """The folder with all jars; Maven fills it the first time."""
     folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +47,7 @@ def jars() -> Path:
             try:
                 fetched.rename(folder)
             except OSError:
-                if not folder.is_dir():  # otherwise another run was faster
+                if not folder.is_dir():  # else a concurrent run created it first
                     raise
     return folder
 
@@ -59,9 +58,9 @@ def classpath() -> str:
 
 
 def java(*arguments: str | Path, heap: str = "256m") -> list[str]:
-    """The command line that runs `arguments` (a class and its options, or a source file) on the jars.
+    """The command line that runs `arguments` (a class and its options, or a source file) with the jars.
 
-    The options keep a short-lived tool short: no second compiler tier, the simplest collector.
+    The options speed up short-lived tools: only the first compiler tier, and the simplest garbage collector.
     """
     return [
         "java",

@@ -1,4 +1,4 @@
-"""Shell: one Locust test in one process: its sale, its log, how strained the process is."""
+"""Shell: one Locust test in one process: its sale, its log, and the load of the process itself."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import gevent
 from locust.env import Environment
 
 from loadtest.buyers import API
-from loadtest.ledger import ClientLog, declare
-from loadtest.strain import EVERY_S, WARNING, Strain
+from loadtest.client_log import ClientLog, declare
+from loadtest.generator_load import CHECK_EVERY_S, WARNING, LoadMonitor
 
 log = logging.getLogger(__name__)
 
 DEFAULT_HOST = "http://127.0.0.1:8000"
 
 
-class Run:
+class LocustRun:
     def __init__(self, environment: Environment) -> None:
         options = environment.parsed_options
         assert options is not None
@@ -33,30 +33,30 @@ class Run:
         self.log = ClientLog(path, url=host, sale=self.sale)
         self.buyers = 0
         self.is_stopping = False
-        self.strain = Strain(time.monotonic(), time.process_time())
-        self._watching = gevent.spawn(self._watch)
+        self._monitor = LoadMonitor(time.monotonic(), time.process_time())
+        self._monitoring = gevent.spawn(self._check_forever)
         log.info("sale %s, evidence in %s", self.sale, path)
 
     def close(self) -> None:
-        self._watching.kill()
-        strained = self.strain.so_far(time.monotonic(), time.process_time())
-        self.log.write("generator", **strained._asdict())
+        self._monitoring.kill()
+        load = self._monitor.load(time.monotonic(), time.process_time())
+        self.log.write("generator", **load._asdict())
         self.log.close()
-        (log.warning if strained.is_too_much else log.info)("%s", strained)
-        if strained.is_too_much:
+        (log.warning if load.is_too_high else log.info)("%s", load)
+        if load.is_too_high:
             log.warning(WARNING)
 
-    def _watch(self) -> None:
+    def _check_forever(self) -> None:
         while True:
-            due = time.monotonic() + EVERY_S
-            gevent.sleep(EVERY_S)
-            self.strain.note(time.monotonic() - due)
+            due = time.monotonic() + CHECK_EVERY_S
+            gevent.sleep(CHECK_EVERY_S)
+            self._monitor.note(time.monotonic() - due)
             self.log.flush()
 
 
 def _newest_sale(host: str) -> int:
-    with urllib.request.urlopen(f"{host.rstrip('/')}{API}/sales", timeout=10) as answer:
-        sales: list[int] = [sale["id"] for sale in json.load(answer)["sales"]]
+    with urllib.request.urlopen(f"{host.rstrip('/')}{API}/sales", timeout=10) as response:
+        sales: list[int] = [sale["id"] for sale in json.load(response)["sales"]]
     if not sales:
-        raise RuntimeError("there is no sale: `seckill manage sale create …` makes one")
+        raise RuntimeError("there is no sale; `seckill sale create …` creates one")
     return max(sales)

@@ -1,8 +1,7 @@
-"""Guards of Locust's web page: it has no login, so it answers only requests that name this machine, and its
-target cannot be changed.
+"""Protection of Locust's web page, which has no login: it answers only requests that name this machine as their host.
 
-Locust takes any option from the form that starts a test. The target and the evidence folder come from the command line
-alone: whoever reaches the page must not aim the load at another host or write files elsewhere.
+Locust accepts any option from the form that starts a test. We take the target and the evidence folder only from the
+command line, so that a visitor of the page can neither aim the load at another host nor write files elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 from flask import Flask, abort, request
 from locust.env import Environment
 
-from loadtest.locustrun import DEFAULT_HOST
+from loadtest.locust_run import DEFAULT_HOST
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = {LOOPBACK, "localhost", "::1"}
@@ -25,14 +24,14 @@ def protect(app: Flask | None, environment: Environment) -> None:
     names = {*LOCAL_NAMES, options.web_host}
 
     @app.before_request
-    def refuse() -> None:
+    def check_request() -> None:
         if urlsplit(f"//{request.host}").hostname not in names:
-            abort(403, f"Locust's page is for this machine; the request named {request.host}")
+            abort(403, f"Locust's page serves only this machine; the request was for {request.host}")
         if request.method == "GET":
             return
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
-            abort(403, f"another site's page ({origin}) may not control Locust")
+            abort(403, f"a page of another site ({origin}) may not control Locust")
         for name, value in fixed.items():
             if request.form.get(name, value) != value:
-                abort(400, f"{name} is {value}; start Locust with --{name} to change it")
+                abort(400, f"{name} is {value}; restart Locust with --{name} to change it")

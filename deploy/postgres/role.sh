@@ -1,6 +1,6 @@
 #!/bin/sh
-# At the first start of an empty database folder: the services' role. It owns its database and is no superuser, because a
-# superuser can run programs of the machine by SQL.
+# Runs when Postgres creates its database folder. It creates the role of the services, which owns their database but is
+# not a superuser, because a superuser can run programs through SQL.
 set -eu
 
 psql --quiet --set=ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \

@@ -1,4 +1,4 @@
-"""Shell: what /proc tells about a process: the CPU it has used, the memory it holds. Linux only."""
+"""Shell: the machine and the commit of a benchmark, and the memory of a process. Linux only."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads, exited ones included."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def resident_mb(pid: int) -> float:
@@ -24,7 +16,7 @@ def resident_mb(pid: int) -> float:
 
 
 def hardware() -> dict[str, str]:
-    """What a reader must know to place the figures; nothing that names the machine."""
+    """What a reader needs to interpret the figures, without anything that identifies the machine."""
     model = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.machine(),
@@ -40,7 +32,7 @@ def hardware() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit that is measured, with a + if files of the product differ from it."""
+    """The measured commit, with a + if files of the project differ from it."""
     root = Path(__file__).parents[2]
     try:
         name = subprocess.run(

@@ -1,7 +1,7 @@
-"""Shell: the rows and events of one purchase, as every design here writes them; how they are guarded is its own affair.
+"""Shell: the rows and events of one purchase, which every design writes in the same form.
 
-Plain psycopg, a pool of connections, prepared statements: what is compared are designs, not an ORM. `guards_off`
-takes from a database all that would stop a design from breaking its own books.
+Plain psycopg with a connection pool and prepared statements, because we compare designs, not ORMs.
+`drop_constraints` removes every constraint that would stop a design from corrupting its own books.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from psycopg_pool import ConnectionPool
 
 from gateway.events import PurchaseRequested
 from inventory.events import Decision, PurchaseDecided
-from seckill.envelope import Origin
-from seckill.streams import traces
-from seckill.topics import INVENTORY_DECISIONS
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.topics import INVENTORY_DECISIONS
+from seckill.monitoring import traces
 
-POOL = 16
-GUARDS = {
+POOL_CONNECTIONS_MAX = 16
+"""More connections would only wait for the same row."""
+CONSTRAINTS = {
     "inventory_stock": ("inventory_stock_never_negative",),
     "inventory_hold": ("inventory_hold_pkey", "inventory_hold_one_active"),
     "inventory_ledger": ("inventory_ledger_version", "inventory_ledger_cause"),
     "inventory_decided": ("inventory_decided_pkey", "inventory_decided_place"),
 }
-"""Constraints (or unique indexes) by table: the last walls of the books."""
+"""Constraints and unique indexes by table: the last line of defence of the books."""
 
 
 class Stock(NamedTuple):
@@ -64,7 +65,7 @@ VALUES ('inventory', %s, %s, %s, %s, %s, now())
 
 
 class Place(NamedTuple):
-    """Where a request stands in the log, if it stands in one; else the rows count themselves."""
+    """The position of a request in the log, or a made-up one for designs without a log."""
 
     cluster_id: str
     topic_id: str
@@ -72,26 +73,26 @@ class Place(NamedTuple):
     offset: int
 
 
-_making = threading.Lock()
+_pool_lock = threading.Lock()
 
 
 def pool(url: str) -> ConnectionPool[psycopg.Connection[Any]]:
-    """Few connections: more of them only wait for the same row."""
-    with _making:  # or two threads would make two
+    with _pool_lock:  # without it, two threads could create two pools
         return _pool(url)
 
 
 @lru_cache(maxsize=1)
 def _pool(url: str) -> ConnectionPool[psycopg.Connection[Any]]:
     return ConnectionPool(
-        url, min_size=2, max_size=POOL, kwargs={"autocommit": True, "prepare_threshold": 1, "connect_timeout": 5},
+        url, min_size=2, max_size=POOL_CONNECTIONS_MAX,
+        kwargs={"autocommit": True, "prepare_threshold": 1, "connect_timeout": 5},
         check=ConnectionPool.check_connection, timeout=10, open=True,
     )  # fmt: skip
 
 
-def own_place(request: PurchaseRequested) -> Place:
-    """Of a request that stands in no log."""
-    return Place("peer", "no log", 0, request.request_id.int >> 65)
+def made_up_place(request: PurchaseRequested) -> Place:
+    """A position for a request of a design without a log."""
+    return Place("design", "no log", 0, request.request_id.int >> 65)
 
 
 def stock_of(db: psycopg.Connection[Any], request: PurchaseRequested, *, locked: bool) -> Stock | None:
@@ -103,8 +104,8 @@ def is_holder(db: psycopg.Connection[Any], request: PurchaseRequested) -> bool:
     return db.execute(_HOLDER, [request.sale_id, request.user_id]).fetchone() is not None
 
 
-def rule(request: PurchaseRequested, stock: Stock | None, holder: bool) -> Decision:
-    """What every design means by a decision."""
+def decision_for(request: PurchaseRequested, stock: Stock | None, holder: bool) -> Decision:
+    """The rule, which is the same in every design."""
     if stock is None:
         return Decision.INVALID
     if request.quantity > stock.cap:
@@ -114,7 +115,7 @@ def rule(request: PurchaseRequested, stock: Stock | None, holder: bool) -> Decis
     return Decision.SOLD_OUT if stock.available < request.quantity else Decision.RESERVED
 
 
-def write(
+def write_decision(
     db: psycopg.Connection[Any],
     request: PurchaseRequested,
     stock: Stock,
@@ -122,7 +123,7 @@ def write(
     version: int,
     place: Place,
 ) -> None:
-    """Decision, hold, ledger entry and event; the stock row is the caller's. In the caller's transaction."""
+    """Write decision, hold, ledger entry and event in the caller's transaction; the caller updates the stock row."""
     at_ms = time.time_ns() // 1_000_000
     db.execute(
         _DECIDED,
@@ -131,7 +132,7 @@ def write(
             version, at_ms, request.admitted_at_ms, request.deadline_ms, *place,
         ],
     )  # fmt: skip
-    origin = Origin("purchase.requests", place.partition, place.offset)
+    origin = RecordPosition("purchase.requests", place.partition, place.offset)
     if decision is Decision.RESERVED:
         db.execute(
             _HOLD,
@@ -149,16 +150,16 @@ def write(
     db.execute(_OUTBOX, [INVENTORY_DECISIONS.name, request.user_id, decided.event_id, decided.encode(), headers])
 
 
-def overwrite(db: psycopg.Connection[Any], stock: Stock, units: int) -> None:
-    """What was read, less the units; whatever somebody else has written meanwhile is gone."""
+def overwrite_stock(db: psycopg.Connection[Any], stock: Stock, units: int) -> None:
+    """Write the values that were read minus the units; this loses every concurrent update."""
     db.execute(
         "UPDATE inventory_stock SET available = %s, reserved = %s, version = %s WHERE id = %s",
         [stock.available - units, stock.reserved + units, stock.version + 1, stock.id],
     )
 
 
-def take(db: psycopg.Connection[Any], stock: Stock, units: int) -> int:
-    """Relative to what is there, whatever that is; the row's new version."""
+def subtract_units(db: psycopg.Connection[Any], stock: Stock, units: int) -> int:
+    """Subtract from the current values, which keeps concurrent updates; the row's new version."""
     row = db.execute(
         "UPDATE inventory_stock SET available = available - %(units)s, reserved = reserved + %(units)s, "
         "version = version + 1 WHERE id = %(id)s RETURNING version",
@@ -172,10 +173,16 @@ def decided_before(db: psycopg.Connection[Any], request_id: UUID) -> bool:
     return db.execute("SELECT 1 FROM inventory_decided WHERE request_id = %s", [request_id]).fetchone() is not None
 
 
-def guards_off(db: psycopg.Connection[Any]) -> list[str]:
-    """Drop the guards; the names of those that were there. Foreign keys go with what they lean on."""
+def drop_constraints(url: str) -> list[str]:
+    """Drop all CONSTRAINTS; the names of those that existed."""
+    with psycopg.connect(url, autocommit=True) as db:
+        return drop_constraints_on(db)
+
+
+def drop_constraints_on(db: psycopg.Connection[Any]) -> list[str]:
+    """The same on an open connection. CASCADE drops the foreign keys that depend on a primary key."""
     dropped = []
-    for table, names in GUARDS.items():
+    for table, names in CONSTRAINTS.items():
         for name in names:
             is_constraint = db.execute("SELECT 1 FROM pg_constraint WHERE conname = %s", [name]).fetchone()
             is_index = db.execute("SELECT 1 FROM pg_class WHERE relkind = 'i' AND relname = %s", [name]).fetchone()

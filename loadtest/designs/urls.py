@@ -1,4 +1,4 @@
-"""HTTP of a peer: the product's contract; the purchase itself is the design's."""
+"""The HTTP API of a design: the product's API, with the design's own way to decide a purchase."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from django.views.decorators.http import require_GET, require_POST
 
 from gateway import outcomes, sales, views
 from gateway.events import PurchaseRequested
-from gateway.identity import request_id as request_id_of
-from loadtest.peers import books
-from loadtest.peers.designs import DESIGNS
-from loadtest.peers.tasks import decide_later
-from seckill.problems import Problem, answers_problems
-from seckill.tokens import user_of
+from gateway.identity import derive_request_id as request_id_of
+from loadtest.designs import purchase_rows
+from loadtest.designs.tasks import decide_in_task
+from loadtest.designs.variants import DESIGNS
+from seckill.web.problems import Problem, problem_responses
+from seckill.web.tokens import user_of_request
 
 DEADLINE_MS = 60_000
-DESIGN = DESIGNS[os.environ["PEER_DESIGN"]]
+DESIGN = DESIGNS[os.environ["COMPARED_DESIGN"]]
 
 
 @csrf_exempt
 @require_POST
-@answers_problems
+@problem_responses
 def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
-    user_id = user_of(request)
-    view = sales.find(sale_id)
+    user_id = user_of_request(request)
+    view = sales.find_sale(sale_id)
     now_ms = time.time_ns() // 1_000_000
     if not view.opens_at_ms <= now_ms < view.closes_at_ms:
         raise Problem(403, "not-open", "The sale is not open.", retry_after_s=1)
     key = request.headers.get("Idempotency-Key", "")
     quantity = int(json.loads(request.body or b"{}").get("quantity", 1))
     request_id = request_id_of(settings.SECRET_KEY, user_id, sale_id, key)
-    wanted = PurchaseRequested(request_id, user_id, sale_id, view.sku, quantity, now_ms, now_ms + DEADLINE_MS)
-    if DESIGN.later:
-        decide_later.delay(wanted.envelope().encode().decode())
+    purchase = PurchaseRequested(request_id, user_id, sale_id, view.sku, quantity, now_ms, now_ms + DEADLINE_MS)
+    if DESIGN.in_task:
+        decide_in_task.delay(purchase.envelope().encode().decode())
     else:
         assert DESIGN.decide is not None
-        with books.pool(settings.ENVIRONMENT.database_url).connection() as db:
-            DESIGN.decide(db, settings.ENVIRONMENT.gate_redis_url, wanted)
+        with purchase_rows.pool(settings.ENVIRONMENT.database_url).connection() as db:
+            DESIGN.decide(db, settings.ENVIRONMENT.gate_redis_url, purchase)
     return JsonResponse({"request_id": str(request_id), "status_url": f"/api/v1/purchases/{request_id}"}, status=202)
 
 
 @require_GET
-@answers_problems
-def purchase(request: HttpRequest, request_id: UUID) -> HttpResponse:
-    """From the same projection as the product's, without its cache."""
-    user_id = user_of(request)
-    found = outcomes.find(request_id)
+@problem_responses
+def purchase_status(request: HttpRequest, request_id: UUID) -> HttpResponse:
+    """Read from the product's projection, without the product's cache."""
+    user_id = user_of_request(request)
+    found = outcomes.find_outcome(request_id)
     if found is None:
         return JsonResponse({"request_id": str(request_id), "state": "QUEUED"})
     if found.user_id != user_id:
@@ -75,6 +75,6 @@ urlpatterns = [
     path("api/v1/sales/<int:sale_id>", views.one_sale),
     path("api/v1/sales/<int:sale_id>/ticket", views.ticket),
     path("api/v1/sales/<int:sale_id>/purchases", purchases),
-    path("api/v1/purchases/<uuid:request_id>", purchase),
+    path("api/v1/purchases/<uuid:request_id>", purchase_status),
     path("api/v1/", include("orders.urls")),
 ]

@@ -1,5 +1,5 @@
-"""The plain crowd: one process, one event loop, nothing to install; what the demo, the faults and the tests use.
+"""rush — the plain crowd: one process with one event loop, which the demo, the faults and the tests use.
 
-In:    the address of the gateway, a sale, who comes and when (loadtest/buyers.py says what they do).
-Out:   a JSON-lines log and a manifest of the run: evidence for `seckill report`.
+In:    the address of the gateway, a sale, the buyers' number and behaviour (loadtest/buyers.py).
+Out:   a JSON-lines log, and an entry in the manifest: evidence for `seckill report`.
 """

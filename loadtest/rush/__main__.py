@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from loadtest.characters import FARM, FLOOD, Mixture
-from loadtest.ledger import ClientLog, declare
-from loadtest.rush.crowd import Plan, rush
-from loadtest.strain import WARNING
+from loadtest.buyer_profiles import FARM, FLOOD, Mixture
+from loadtest.client_log import ClientLog, declare
+from loadtest.generator_load import WARNING
+from loadtest.rush.crowd import Plan, run_crowd
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     chosen = parser.parse_args(arguments)
     if chosen.rate is not None and chosen.rate <= 0:
-        parser.error("--rate is a number of arrivals a second, above zero")
+        parser.error("--rate must be above 0 arrivals per second")
     if chosen.log.exists():
-        print(f"{chosen.log} is there already: evidence is not written over", file=sys.stderr)
+        print(f"{chosen.log} exists; evidence is never overwritten, so name another file", file=sys.stderr)
         return 2
     mixture = Mixture(**{field.name: getattr(chosen, field.name) for field in fields(Mixture)})
     plan = Plan(
@@ -33,34 +33,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = ClientLog(chosen.log, url=chosen.url, sale=chosen.sale, buyers=chosen.buyers, seed=chosen.seed)
     began = time.monotonic()
     try:
-        ends, strained = asyncio.run(rush(plan, log))
+        outcomes, load = asyncio.run(run_crowd(plan, log))
     except KeyboardInterrupt:
-        print("stopped: what was under way is in the log as not answered", file=sys.stderr)
+        print("stopped; the log shows open requests without a response", file=sys.stderr)
         return 130
     finally:
         log.close()
-    print(f"{ends.total():,} buyers in {time.monotonic() - began:.1f} s")
-    for end, count in ends.most_common():
-        print(f"{count:8,}  {end}")
-    print(strained)
-    if strained.is_too_much:
+    print(f"{outcomes.total():,} buyers in {time.monotonic() - began:.1f} s")
+    for outcome, count in outcomes.most_common():
+        print(f"{count:8,}  {outcome}")
+    print(load)
+    if load.is_too_high:
         print(f"warning: {WARNING}", file=sys.stderr)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtest.rush", description="A crowd of buyers for one sale.")
-    parser.add_argument("--url", default="http://127.0.0.1:8000", help="of the gateway")
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="address of the gateway")
     parser.add_argument("--sale", type=int, required=True)
     parser.add_argument("--buyers", type=int, default=500)
-    parser.add_argument("--log", type=Path, default=Path("var/stack/evidence/rush.jsonl"), help="a new file")
-    parser.add_argument("--over", type=float, default=1.0, metavar="SECONDS", help="they arrive over so long")
     parser.add_argument(
-        "--rate", type=float, metavar="R", help="instead: so many arrivals a second, whatever became of those before"
+        "--log", type=Path, default=Path("var/stack/evidence/rush.jsonl"), help="file for the log; it must not exist"
     )
-    parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS", help="then they go home")
+    parser.add_argument("--over", type=float, default=1.0, metavar="SECONDS", help="how long the buyers take to arrive")
+    parser.add_argument(
+        "--rate",
+        type=float,
+        metavar="R",
+        help="open loop: start R buyers per second",
+    )
+    parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS", help="when buyers give up")
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--prefix", default="buyer-", help="of their names")
+    parser.add_argument("--prefix", default="buyer-", help="prefix of their names")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--farms", type=int, default=0, metavar="N", help=f"bots: each {FARM.accounts} accounts at one address"
@@ -69,11 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         "--floods", type=int, default=0, metavar="N", help=f"bots: each one account with {FLOOD.keys} requests"
     )
     shares = {
-        "double_click": "who click twice at once",
-        "greedy": "who try a second purchase",
-        "storm": "who click four times and wait for nothing",
-        "pay": "of those served",
-        "cancel": "of those served; the rest walk away",
+        "double_click": "buyers who click twice at once",
+        "greedy": "buyers who try a second purchase",
+        "storm": "buyers who click four times and ignore Retry-After",
+        "pay": "buyers with a unit who pay",
+        "cancel": "buyers with a unit who cancel; the rest let the order expire",
     }
     for share, text in shares.items():
         default = Mixture.__dataclass_fields__[share].default

@@ -1,4 +1,4 @@
-"""Shell: drives buyers on an asyncio loop: their calls over shared connections, their pauses, a line for each call."""
+"""Shell: runs buyers on an asyncio loop: requests over shared connections, pauses, a log line for each request."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from loadtest.buyers import API, Answer, Call, Pause, Person, Step, Together, life
-from loadtest.characters import FARM, FLOOD, Mixture, address
-from loadtest.ledger import ClientLog, now_ms
+from loadtest.buyer_profiles import FARM, FLOOD, Mixture, random_address
+from loadtest.buyers import API, Call, Pause, Person, Response, Step, Together, run_person
+from loadtest.client_log import ClientLog, now_ms
+from loadtest.generator_load import CHECK_EVERY_S, GeneratorLoad, LoadMonitor
 from loadtest.rush.http import Client
-from loadtest.strain import EVERY_S, Strain, Strained
+
+OPEN_FILES_MAX = 65_536
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who comes, and when. `rate`: so many a second, whatever became of those before; else all within `over_s`."""
+    """The buyers and their arrival: at a fixed `rate` per second (open loop), or else spread over `over_s` seconds."""
 
     url: str
     sale: int
@@ -38,7 +40,7 @@ class Plan:
     floods: int = 0
 
     def people(self, until: float) -> Iterator[tuple[float, Person]]:
-        """Each with the second at which he comes; the same seed, the same crowd."""
+        """Each buyer with the second of arrival. The same seed produces the same crowd."""
         at_s = 0.0
         for number in range(self.buyers + self.farms + self.floods):
             chance = random.Random(f"{self.seed}:{number}")
@@ -49,83 +51,83 @@ class Plan:
             bot = FARM if number >= self.buyers else None
             if number >= self.buyers + self.farms:
                 bot = FLOOD
-            character = bot or self.mixture.somebody(chance)
+            character = bot or self.mixture.pick_character(chance)
             name = f"{self.prefix}{self.sale}-{number}"
-            yield at_s, Person(name, address(chance), character, chance, lambda: time.monotonic() > until)
+            yield at_s, Person(name, random_address(chance), character, chance, lambda: time.monotonic() > until)
 
 
-class Driver:
-    """Does what a buyer wants done."""
+class StepRunner:
+    """Executes the steps that a buyer yields."""
 
     def __init__(self, client: Client, log: ClientLog) -> None:
         self._client, self._log = client, log
 
-    async def drive(self, steps: Generator[Step, Any, T]) -> T:
-        answer: Any = None
+    async def run(self, steps: Generator[Step, Any, T]) -> T:
+        received: Any = None
         while True:
             try:
-                step = steps.send(answer)
+                step = steps.send(received)
             except StopIteration as end:
                 result: T = end.value
                 return result
             match step:
                 case Call():
-                    answer = await self._call(step)
+                    received = await self._call(step)
                 case Pause(seconds):
                     await asyncio.sleep(seconds)
-                    answer = None
+                    received = None
                 case Together(several):
-                    answer = await asyncio.gather(*(self.drive(each) for each in several))
+                    received = await asyncio.gather(*(self.run(each) for each in several))
 
-    async def _call(self, call: Call) -> Answer:
+    async def _call(self, call: Call) -> Response:
         began_ms = now_ms()
-        answer = Answer(0, {}, None, "the generator was stopped")
+        response = Response(0, {}, None, "the generator was stopped")
         try:
-            answer = await self._client.call(call.method, call.path, call.body, call.headers)
+            response = await self._client.call(call.method, call.path, call.body, call.headers)
         finally:
-            self._log.record(call, began_ms, answer)
-        return answer
+            self._log.record(call, began_ms, response)
+        return response
 
 
-async def rush(plan: Plan, log: ClientLog) -> tuple[Counter[str], Strained]:
-    """All of them, until each has got what he came for, or goes home; how it ended for how many."""
-    connections = plan.connections if plan.rate is None else _most_connections()
+async def run_crowd(plan: Plan, log: ClientLog) -> tuple[Counter[str], GeneratorLoad]:
+    """Run all buyers to their end; how many had which outcome, and the load of this process."""
+    connections = plan.connections if plan.rate is None else _connections_max()
     client = Client(plan.url.rstrip("/") + API, connections)
-    driver = Driver(client, log)
-    ends: Counter[str] = Counter()
-    strain = Strain(time.monotonic(), time.process_time())
+    runner = StepRunner(client, log)
+    outcomes: Counter[str] = Counter()
+    monitor = LoadMonitor(time.monotonic(), time.process_time())
     began = time.monotonic()
 
-    async def one(at_s: float, person: Person) -> None:
+    async def run_buyer(at_s: float, person: Person) -> None:
         await asyncio.sleep(max(0.0, began + at_s - time.monotonic()))
-        ends[await driver.drive(life(person, plan.sale))] += 1
+        outcomes[await runner.run(run_person(person, plan.sale))] += 1
 
-    watching = asyncio.create_task(_watch(strain, log))
+    monitoring = asyncio.create_task(_check_forever(monitor, log))
     try:
         async with asyncio.TaskGroup() as crowd:
             for at_s, person in plan.people(began + plan.patience_s):
-                crowd.create_task(one(at_s, person))
+                crowd.create_task(run_buyer(at_s, person))
     finally:
-        watching.cancel()
+        monitoring.cancel()
         client.close()
-    strained = strain.so_far(time.monotonic(), time.process_time())
-    log.write("generator", **strained._asdict())
-    return ends, strained
+    load = monitor.load(time.monotonic(), time.process_time())
+    log.write("generator", **load._asdict())
+    return outcomes, load
 
 
-async def _watch(strain: Strain, log: ClientLog) -> None:
-    """How late is this loop? And let others see the log grow."""
+async def _check_forever(monitor: LoadMonitor, log: ClientLog) -> None:
+    """Measure how late this event loop is, and flush the log so that other programs can follow it."""
     while True:
-        due = time.monotonic() + EVERY_S
-        await asyncio.sleep(EVERY_S)
-        strain.note(time.monotonic() - due)
+        due = time.monotonic() + CHECK_EVERY_S
+        await asyncio.sleep(CHECK_EVERY_S)
+        monitor.note(time.monotonic() - due)
         log.flush()
 
 
-def _most_connections() -> int:
-    """An open loop waits for nobody, so it may need as many as there are buyers: what the system allows."""
+def _connections_max() -> int:
+    """What the system allows, because an open loop may need a connection for every buyer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return most - 100
+    files_max = min(hard, OPEN_FILES_MAX) if hard != resource.RLIM_INFINITY else OPEN_FILES_MAX
+    if soft < files_max:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, hard))
+    return files_max - 100

@@ -1,5 +1,6 @@
-"""The outside world: a payment provider and notification sinks, with storage and logs of their own.
+"""sandbox — the outside world: a payment provider and message sinks, with their own storage and logs.
 
-They are witnesses: what they have seen is compared with what the services believe. They import nothing of ours but the
-rule where a server may listen (seckill/binding.py).
+In:    HTTP requests of the services; `/control`, which makes the sandbox misbehave.
+Out:   signed callbacks; logs that the report compares with the services' tables.
+Used by: stack and tests, by its command.    Uses: only seckill.config.public_bind, because it is a witness.
 """

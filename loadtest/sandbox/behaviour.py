@@ -1,4 +1,4 @@
-"""How the outside world misbehaves, as it is told over `/control`: payments that go astray, answers that do."""
+"""How the sandbox misbehaves, as `/control` sets it: with payments, and with responses."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from loadtest.sandbox.serving import Answer, Cut
+from loadtest.sandbox.http_server import ConnectionCut, SandboxResponse
 
 MODES = ("at_once", "late", "in_spite", "twice", "out_of_order", "silent", "never")
-"""What becomes of a payment: paid at once; after `delay_s`; after it even if it was voided meanwhile; told of twice;
-told of at some time within `delay_s`, so that others overtake it; paid and never told of; never paid."""
-ANSWERS = ("ok", "fail", "slow", "cut", "cut_before")
-"""What becomes of a request: done; refused with 500; done `delay_s` later; done, and the connection cut before the
-answer; cut before anything is done."""
-LONGEST_S = 3600.0
+"""What happens to a payment: captured at once; captured after `delay_s`; captured then even if it was voided; two
+callbacks; a callback at a random time within `delay_s`, so that others overtake it; captured without a callback; never
+captured."""
+RESPONSE_MODES = ("ok", "fail", "slow", "cut", "cut_before")
+"""What happens to a request: processed; refused with 500; processed `delay_s` later; processed, but the connection is
+cut before the response; cut before it is processed."""
+SECONDS_MAX = 3600.0
 
 
 class BadControl(ValueError):
-    """What was said to `/control` makes no sense."""
+    """A request to `/control` is invalid; the text says why."""
 
 
-class Paying(NamedTuple):
+class PaymentBehaviour(NamedTuple):
     mode: str = "at_once"
     delay_s: float = 0.0
 
     @property
-    def after_s(self) -> float | None:
-        """None: never."""
+    def capture_after_s(self) -> float | None:
+        """None means never."""
         return {"never": None, "late": self.delay_s, "in_spite": self.delay_s}.get(self.mode, 0.0)
 
     @property
-    def before(self) -> tuple[str, ...]:
-        """The states it may be paid from."""
+    def capturable_states(self) -> tuple[str, ...]:
+        """The states in which it may be captured."""
         return ("open", "voided") if self.mode == "in_spite" else ("open",)
 
     @property
-    def tellings(self) -> int:
+    def callbacks(self) -> int:
         return {"twice": 2, "silent": 0}.get(self.mode, 1)
 
 
 @dataclass(slots=True)
-class Answering:
-    """`times` requests from now on whose path has `only` in it; None: until told otherwise."""
+class ResponseBehaviour:
+    """Applies to the next `times` requests whose path contains `only`; None means until it is changed."""
 
     mode: str = "ok"
     delay_s: float = 0.0
@@ -55,67 +56,68 @@ class Answering:
 
 @dataclass(slots=True)
 class Behaviour:
-    paying: Paying = field(default_factory=Paying)
-    of: dict[str, Paying] = field(default_factory=dict)  # by payment or order
-    answering: Answering = field(default_factory=Answering)
+    payments: PaymentBehaviour = field(default_factory=PaymentBehaviour)
+    by_name: dict[str, PaymentBehaviour] = field(default_factory=dict)  # by payment or order
+    responses: ResponseBehaviour = field(default_factory=ResponseBehaviour)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def control(self, body: Mapping[str, Any]) -> None:
-        """`mode` (and perhaps `payment` or `order`): of payments. `answers`: of requests."""
+        """Change the behaviour: `mode` for payments (of one `payment` or `order` if given), `answers` for requests."""
         delay_s = _number(body, "delay_s", 0.0)
         if "answers" in body:
             times = body.get("times")
             if times is not None and (type(times) is not int or times < 1):
-                raise BadControl("times is a whole number above 0")
-            mode = _one_of(body, "answers", ANSWERS)
-            self.answering = Answering(mode, delay_s, times, str(body.get("only", "")))
+                raise BadControl(f"times must be an integer above 0, got {times!r}")
+            mode = _one_of(body, "answers", RESPONSE_MODES)
+            self.responses = ResponseBehaviour(mode, delay_s, times, str(body.get("only", "")))
             return
-        paying = Paying(_one_of(body, "mode", MODES), delay_s)
+        behaviour = PaymentBehaviour(_one_of(body, "mode", MODES), delay_s)
         name = body.get("payment") or body.get("order")
         if name is None:
-            self.paying = paying
+            self.payments = behaviour
         else:
-            self.of[str(name)] = paying
+            self.by_name[str(name)] = behaviour
 
     @property
-    def may_pay_voided(self) -> bool:
-        return any("voided" in paying.before for paying in (self.paying, *self.of.values()))
+    def may_capture_voided(self) -> bool:
+        return any("voided" in each.capturable_states for each in (self.payments, *self.by_name.values()))
 
-    def paying_of(self, payment: str, order: str) -> Paying:
-        return self.of.get(payment) or self.of.get(order) or self.paying
+    def for_payment(self, payment: str, order: str) -> PaymentBehaviour:
+        return self.by_name.get(payment) or self.by_name.get(order) or self.payments
 
     @contextmanager
-    def around(self, path: str) -> Iterator[Answer | None]:
-        """What happens to one request: an answer that is given in place of the real one, or nothing, or `Cut`."""
-        how = self._take(path)
-        if how.mode == "slow":
-            time.sleep(how.delay_s)
-        if how.mode == "cut_before":
-            raise Cut
-        yield (500, {"error": "told to fail"}) if how.mode == "fail" else None
-        if how.mode == "cut":
-            raise Cut
+    def apply(self, path: str) -> Iterator[SandboxResponse | None]:
+        """Surrounds the handling of a request. It yields a response to send instead, or None; it may raise
+        `ConnectionCut`."""
+        behaviour = self._next_behaviour(path)
+        if behaviour.mode == "slow":
+            time.sleep(behaviour.delay_s)
+        if behaviour.mode == "cut_before":
+            raise ConnectionCut
+        yield (500, {"error": "this failure was requested by /control"}) if behaviour.mode == "fail" else None
+        if behaviour.mode == "cut":
+            raise ConnectionCut
 
-    def _take(self, path: str) -> Answering:
+    def _next_behaviour(self, path: str) -> ResponseBehaviour:
         with self._lock:
-            how = self.answering
-            if how.only not in path:
-                return Answering()
-            if how.times is not None:
-                how.times -= 1
-                if how.times <= 0:
-                    self.answering = Answering()
-            return Answering(how.mode, how.delay_s)
+            behaviour = self.responses
+            if behaviour.only not in path:
+                return ResponseBehaviour()
+            if behaviour.times is not None:
+                behaviour.times -= 1
+                if behaviour.times <= 0:
+                    self.responses = ResponseBehaviour()
+            return ResponseBehaviour(behaviour.mode, behaviour.delay_s)
 
 
 def _one_of(body: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
     if body.get(name) not in known:
-        raise BadControl(f"{name} is one of {', '.join(known)}")
+        raise BadControl(f"{name} must be one of {', '.join(known)}, got {body.get(name)!r}")
     return str(body[name])
 
 
-def _number(body: Mapping[str, Any], name: str, otherwise: float) -> float:
-    value = body.get(name, otherwise)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_S:
-        raise BadControl(f"{name} is a number of seconds up to {LONGEST_S:g}")
+def _number(body: Mapping[str, Any], name: str, default: float) -> float:
+    value = body.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
+        raise BadControl(f"{name} must be 0 to {SECONDS_MAX:g} seconds, got {value!r}")
     return float(value)

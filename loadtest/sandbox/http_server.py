@@ -1,4 +1,4 @@
-"""As much of an HTTP server as the outside world needs, and an append-only log of what it saw."""
+"""A small HTTP server for JSON, and the append-only log of the sandbox."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from seckill.binding import check_bind
+from seckill.config.public_bind import check_bind
 
-MOST_BODY = 65536
+BODY_BYTES_MAX = 65536
 
-Answer = tuple[int, dict[str, Any]]
+SandboxResponse = tuple[int, dict[str, Any]]
 """Status and body."""
 
-Answering = Callable[[str, str, dict[str, Any], Mapping[str, str]], Answer]
-"""Method, path with its query, body, headers by their names in lower case."""
+Handler = Callable[[str, str, dict[str, Any], Mapping[str, str]], SandboxResponse]
+"""Called with method, path with its query, body, and headers by their lower-case names."""
 
 
-class Cut(Exception):
-    """The connection ends here, without an answer; what was done is done."""
+class ConnectionCut(Exception):
+    """Close the connection without a response; effects of the request remain."""
 
 
-class Log:
-    """One JSON object a line, flushed at once: evidence survives its process."""
+class EvidenceLog:
+    """One JSON object per line, flushed at once, so that the evidence survives a kill of the process."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
@@ -42,13 +42,12 @@ class Log:
             self._file.write(line + "\n")
 
 
-def storage(path: Path) -> sqlite3.Connection:
-    """What survives kill -9 of its process, as the log does, and costs no sync: a sale is not to wait for a disk of
-    the world outside."""
-    opened = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-    opened.execute("PRAGMA journal_mode = WAL")
-    opened.execute("PRAGMA synchronous = NORMAL")
-    return opened
+def open_storage(path: Path) -> sqlite3.Connection:
+    """A database that survives kill -9 of the process. It is not synced, so that no request waits for a disk."""
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
 
 
 class _Server(ThreadingHTTPServer):
@@ -56,49 +55,48 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def serve(port: int, answer: Answering, host: str = "127.0.0.1") -> ThreadingHTTPServer:
-    """`answer` in a thread for each request."""
+def start_server(port: int, handle: Handler, host: str = "127.0.0.1") -> ThreadingHTTPServer:
+    """Call `handle` for each request, in a thread per connection."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class RequestHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 60
 
         def do_GET(self) -> None:
-            self._ask("GET", {})
+            self._handle("GET", {})
 
         def do_POST(self) -> None:
             try:
                 length = int(self.headers.get("Content-Length") or 0)
             except ValueError:
                 length = -1
-            if not 0 <= length <= MOST_BODY:
+            if not 0 <= length <= BODY_BYTES_MAX:
                 self.close_connection = True
                 self._respond((413, {"error": "body too large"}))
                 return
             content = self.rfile.read(length)
             if self.headers.get_content_type() != "application/json":
-                # A form of any web page can send other types to this machine without asking first.
+                # A form on any web page can send other types to this machine without a preflight request.
                 self._respond((415, {"error": "the body must have the type application/json"}))
                 return
             try:
                 body = json.loads(content or b"{}")
             except ValueError:
-                self._respond((400, {"error": "no JSON"}))
+                self._respond((400, {"error": "the body must be JSON"}))
                 return
-            self._ask("POST", body if isinstance(body, dict) else {})
+            self._handle("POST", body if isinstance(body, dict) else {})
 
-        def _ask(self, method: str, body: dict[str, Any]) -> None:
+        def _handle(self, method: str, body: dict[str, Any]) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
             try:
-                answered = answer(
-                    method, self.path, body, {name.lower(): value for name, value in self.headers.items()}
-                )
-            except Cut:
+                response = handle(method, self.path, body, headers)
+            except ConnectionCut:
                 self.close_connection = True
             else:
-                self._respond(answered)
+                self._respond(response)
 
-        def _respond(self, answered: Answer) -> None:
-            status, body = answered
+        def _respond(self, response: SandboxResponse) -> None:
+            status, body = response
             content = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -109,6 +107,6 @@ def serve(port: int, answer: Answering, host: str = "127.0.0.1") -> ThreadingHTT
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = _Server((check_bind(host, "the sandbox"), port), Handler)
+    server = _Server((check_bind(host, "the sandbox"), port), RequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

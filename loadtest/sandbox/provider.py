@@ -1,10 +1,10 @@
-"""A payment provider that can misbehave (loadtest/sandbox/behaviour.py); it calls back over HTTP, signed.
+"""A payment provider that can misbehave (loadtest/sandbox/behaviour.py) and sends signed callbacks over HTTP.
 
 POST /payments {id, order_id, amount, callback_url}   → {state, reference}      GET /payments/ID
 POST /payments/ID/void   POST /payments/ID/refund {key}
 GET /movements?after=N&limit=M                        → {movements, last}: its log, line by line
-POST /control {mode, delay_s, payment|order}          what becomes of payments begun from now on, or of one
-POST /control {answers, delay_s, times, only}         what becomes of requests
+POST /control {mode, delay_s, payment|order}          the behaviour of new payments, or of one
+POST /control {answers, delay_s, times, only}         the behaviour of requests
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import UUID, uuid4
 
 from loadtest.sandbox.behaviour import BadControl, Behaviour
-from loadtest.sandbox.serving import Answer, Log, storage
+from loadtest.sandbox.http_server import EvidenceLog, SandboxResponse, open_storage
 
-BEAT_S = 0.05
+TICK_S = 0.05
 RETRY_S = 1.0
-MOST_TRIES = 30
-MOST_LINES = 1000
+CALLBACK_ATTEMPTS_MAX = 30
+MOVEMENTS_MAX = 1000
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 _TABLES = """
@@ -43,23 +43,23 @@ CREATE TABLE IF NOT EXISTS callback (id TEXT PRIMARY KEY, payment TEXT, kind TEX
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
-        """A redirect would carry the signature to another host; the answer counts as an error instead."""
+        """A redirect would carry the signature to another host, so it counts as an error instead."""
 
 
 _without_redirects = urllib.request.build_opener(_NoRedirects)
 
 
 class Provider:
-    """It signs and sends callbacks to known hosts only: a signed callback is worth money to whoever receives it."""
+    """It sends signed callbacks only to known hosts, because a signed callback can be turned into money."""
 
     def __init__(self, folder: Path, secret: str, callback_hosts: Collection[str] = ()) -> None:
         self._secret = secret
         self._callback_hosts = {*LOOPBACK_HOSTS, *callback_hosts}
-        self._log = Log(folder / "provider.jsonl")
+        self._log = EvidenceLog(folder / "provider.jsonl")
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self.behaviour = Behaviour()
-        self._db = storage(folder / "provider.sqlite")
+        self._db = open_storage(folder / "provider.sqlite")
         self._db.executescript(_TABLES)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -75,51 +75,51 @@ class Provider:
         self._db.close()
         self._log.close()
 
-    # ── what it is asked ─────────────────────────────────────────────────────────────────────────
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
-    def answer(self, method: str, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
+    def handle(self, method: str, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> SandboxResponse:
         if (method, path) == ("POST", "/control"):
             return self._control(body)
-        with self.behaviour.around(path) as instead:
+        with self.behaviour.apply(path) as instead:
             if instead is not None:
                 return instead
             with self._lock:
-                return self._answer(method, urlsplit(path).path.strip("/").split("/"), path, body)
+                return self._route(method, urlsplit(path).path.strip("/").split("/"), path, body)
 
-    def _answer(self, method: str, parts: list[str], path: str, body: dict[str, Any]) -> Answer:
+    def _route(self, method: str, parts: list[str], path: str, body: dict[str, Any]) -> SandboxResponse:
         match (method, parts):
             case ("POST", ["payments"]):
-                return self._open(body)
+                return self._open_payment(body)
             case ("GET", ["payments", payment]):
-                return self._shown(payment)
+                return self._payment_response(payment)
             case ("POST", ["payments", payment, "void"]):
                 self._move(payment, "open", "voided")
-                return self._shown(payment)
+                return self._payment_response(payment)
             case ("POST", ["payments", payment, "refund"]):
                 if self._move(payment, "captured", "refunded"):
-                    self._call_back(payment, "refunded", 0.0)
-                return self._shown(payment)
+                    self._schedule_callback(payment, "refunded", 0.0)
+                return self._payment_response(payment)
             case ("GET", ["movements"]):
                 return self._movements(parse_qs(urlsplit(path).query))
         return 404, {"error": "unknown address"}
 
-    def _open(self, body: dict[str, Any]) -> Answer:
+    def _open_payment(self, body: dict[str, Any]) -> SandboxResponse:
         try:
             payment, order, amount = str(UUID(body["id"])), str(body["order_id"]), int(body["amount"])
             url = str(body["callback_url"])
         except (KeyError, TypeError, ValueError, AttributeError):
-            return 400, {"error": "id (a UUID), order_id, amount and callback_url"}
+            return 400, {"error": "required: id (a UUID), order_id, amount and callback_url"}
         if not self._may_call(url):
             return 400, {"error": f"callback_url must be http(s) on one of {', '.join(sorted(self._callback_hosts))}"}
-        paying = self.behaviour.paying_of(payment, order)
-        pay_at = None if paying.after_s is None else time.time() + paying.after_s
-        made = self._db.execute(
+        behaviour = self.behaviour.for_payment(payment, order)
+        capture_at = None if behaviour.capture_after_s is None else time.time() + behaviour.capture_after_s
+        inserted = self._db.execute(
             "INSERT OR IGNORE INTO payment VALUES (?, ?, ?, 'open', ?, ?, ?, ?)",
-            (payment, order, amount, f"ref-{uuid4().hex[:12]}", url, pay_at, paying.tellings),
+            (payment, order, amount, f"ref-{uuid4().hex[:12]}", url, capture_at, behaviour.callbacks),
         )
-        if made.rowcount:
-            self._note("opened", payment)
-        return self._shown(payment)
+        if inserted.rowcount:
+            self._record("opened", payment)
+        return self._payment_response(payment)
 
     def _may_call(self, url: str) -> bool:
         try:
@@ -128,27 +128,25 @@ class Provider:
             return False
         return parts.scheme in ("http", "https") and parts.hostname in self._callback_hosts
 
-    def _shown(self, payment: str) -> Answer:
+    def _payment_response(self, payment: str) -> SandboxResponse:
         row = self._db.execute("SELECT state, reference FROM payment WHERE id = ?", (payment,)).fetchone()
         return (404, {"error": "unknown payment"}) if row is None else (200, {"state": row[0], "reference": row[1]})
 
-    def _movements(self, query: dict[str, list[str]]) -> Answer:
+    def _movements(self, query: dict[str, list[str]]) -> SandboxResponse:
         try:
-            after, most = (
-                int(query.get(name, [otherwise])[0]) for name, otherwise in (("after", "0"), ("limit", "100"))
-            )
+            after, limit = (int(query.get(name, [default])[0]) for name, default in (("after", "0"), ("limit", "100")))
         except ValueError:
-            return 400, {"error": "after and limit are numbers"}
+            return 400, {"error": "after and limit must be integers"}
         rows = self._db.execute(
             "SELECT number, what, payment, order_id, amount FROM movement WHERE number > ? ORDER BY number LIMIT ?",
-            (after, max(1, min(most, MOST_LINES))),
+            (after, max(1, min(limit, MOVEMENTS_MAX))),
         )
         names = ("number", "what", "payment", "order", "amount")
         lines = [dict(zip(names, row, strict=True)) for row in rows]
         last = self._db.execute("SELECT coalesce(max(number), 0) FROM movement").fetchone()[0]
         return 200, {"movements": lines, "last": last}
 
-    def _control(self, body: dict[str, Any]) -> Answer:
+    def _control(self, body: dict[str, Any]) -> SandboxResponse:
         try:
             self.behaviour.control(body)
         except BadControl as bad:
@@ -156,10 +154,10 @@ class Provider:
         self._log.write("control", said=body)
         return 200, {}
 
-    # ── what it does by itself ───────────────────────────────────────────────────────────────────
+    # ── captures and callbacks ───────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        while not self._stopping.wait(BEAT_S):
+        while not self._stopping.wait(TICK_S):
             with self._lock:
                 self._capture_due()
                 due = self._db.execute(
@@ -169,34 +167,34 @@ class Provider:
                 self._deliver(callback, payment, kind, tries, url)
 
     def _capture_due(self) -> None:
-        states = ("open", "voided" if self.behaviour.may_pay_voided else "open")
+        states = ("open", "voided" if self.behaviour.may_capture_voided else "open")
         rows = self._db.execute(
             "SELECT id, order_id, times, state FROM payment WHERE state IN (?, ?) AND pay_at <= ?",
             (*states, time.time()),
         ).fetchall()
         for payment, order, times, state in rows:
-            paying = self.behaviour.paying_of(payment, order)
-            if state in paying.before and self._move(payment, state, "captured"):
-                held_s = random.uniform(0, paying.delay_s) if paying.mode == "out_of_order" else 0.0
+            behaviour = self.behaviour.for_payment(payment, order)
+            if state in behaviour.capturable_states and self._move(payment, state, "captured"):
+                delay_s = random.uniform(0, behaviour.delay_s) if behaviour.mode == "out_of_order" else 0.0
                 for number in range(times):
-                    self._call_back(payment, "captured", held_s + 0.2 * number, again=number > 0)
+                    self._schedule_callback(payment, "captured", delay_s + 0.2 * number, again=number > 0)
 
     def _move(self, payment: str, before: str, after: str) -> bool:
         changed = self._db.execute(
             "UPDATE payment SET state = ? WHERE id = ? AND state = ?", (after, payment, before)
         ).rowcount
         if changed:
-            self._note(after, payment)
+            self._record(after, payment)
         return bool(changed)
 
-    def _note(self, what: str, payment: str) -> None:
+    def _record(self, what: str, payment: str) -> None:
         order, amount = self._db.execute("SELECT order_id, amount FROM payment WHERE id = ?", (payment,)).fetchone()
         self._db.execute(
             "INSERT INTO movement (what, payment, order_id, amount) VALUES (?, ?, ?, ?)", (what, payment, order, amount)
         )
         self._log.write(what, payment=payment, order=order, amount=amount)
 
-    def _call_back(self, payment: str, kind: str, delay_s: float, *, again: bool = False) -> None:
+    def _schedule_callback(self, payment: str, kind: str, delay_s: float, *, again: bool = False) -> None:
         url = self._db.execute("SELECT callback_url FROM payment WHERE id = ?", (payment,)).fetchone()[0]
         name = f"cb-{payment}-{kind}{'-again' if again else ''}"
         row = (name, payment, kind, time.time() + delay_s, 0, url)
@@ -213,13 +211,13 @@ class Provider:
         )
         try:
             with _without_redirects.open(request, timeout=5):
-                heard = True
+                is_delivered = True
         except (OSError, urllib.error.URLError):
-            heard = False
+            is_delivered = False
         with self._lock:
-            if heard or tries >= MOST_TRIES:
+            if is_delivered or tries >= CALLBACK_ATTEMPTS_MAX:
                 self._db.execute("DELETE FROM callback WHERE id = ?", (callback,))
-                self._log.write("callback", payment=payment, kind=kind, heard=heard)
+                self._log.write("callback", payment=payment, kind=kind, heard=is_delivered)
             else:
                 self._db.execute(
                     "UPDATE callback SET due = ?, tries = tries + 1 WHERE id = ?", (time.time() + RETRY_S, callback)

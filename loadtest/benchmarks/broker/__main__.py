@@ -1,4 +1,4 @@
-"""Shell: `python -m loadtest.broker`."""
+"""Shell: `python -m loadtest.benchmarks.broker`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from loadtest.broker import picture, processes, report, rows
-from loadtest.broker.measuring import Bench, JobFault, present
-from loadtest.broker.peers import Peer, PeerFault
+from loadtest.benchmarks import machine
+from loadtest.benchmarks.broker import picture, report, rows
+from loadtest.benchmarks.broker.measurement import Bench, JobFault, present
+from loadtest.benchmarks.broker.peers import Peer, PeerFault
 
-LEAST_FREE_GB = 6
+FREE_GB_MIN = 6
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,15 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     loads = rows.chosen(options.rows, options.quick)
     if not loads:
-        return _wrong(f"no row begins with {' or '.join(options.rows)}; see --list")
+        return _fail(f"no row begins with {' or '.join(options.rows)}; see --list")
     repeat = options.repeat or (1 if options.quick else 3)
     seconds = options.seconds or (1.0 if options.quick else 2.0)
     minutes = options.minutes or (2.0 if options.quick else 12.0)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever ends this run ends its brokers too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a terminated run stops its brokers
     with tempfile.TemporaryDirectory(prefix="broker-bench-", dir=options.data, ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        if shutil.disk_usage(folder).free < LEAST_FREE_GB * 1e9:
-            return _wrong(f"{folder} has less than {LEAST_FREE_GB} GB free; choose another place with --data")
+        if shutil.disk_usage(folder).free < FREE_GB_MIN * 1e9:
+            return _fail(f"{folder} has less than {FREE_GB_MIN} GB free; choose another place with --data")
         peers, notes = present(folder)
         for note in notes:
             console.print(f"[yellow]{note}[/]", highlight=False)
@@ -65,13 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in (*(f"{name}: {value}" for name, value in about.items()), *notes):
         console.print(line, highlight=False)
     _write(options, results, shown, about, notes)
-    return _wrong(failure) if failure else 0
+    return _fail(failure) if failure else 0
 
 
 def _measure(
     bench: Bench, loads: Sequence[rows.Load], deadline: float, notes: list[str], advance: Callable[[], None]
 ) -> str:
-    """Empty, or why it ended early; what has been measured until then counts."""
+    """Why the measurement ended early, or an empty text. Results until then still count."""
     try:
         bench.start()
         advance()
@@ -81,7 +82,7 @@ def _measure(
             if time.monotonic() < deadline:
                 bench.run(load)
             else:
-                notes.append(f"left out, the time was over: {load.figures[0].title}")
+                notes.append(f"left out, because the time was over: {load.figures[0].title}")
             advance()
         bench.finish()
         advance()
@@ -110,7 +111,7 @@ def _order(key: str) -> int:
 
 
 def _show(console: Console, results: Sequence[report.Measured]) -> None:
-    table = Table(title="mqcore beside its peers: median, and the lowest and highest ratio")
+    table = Table(title="mqcore compared: medians, with the lowest and highest ratio")
     for head in report.HEADS:
         table.add_column(head, justify="left" if head in ("row", "unit", "goal", "limited by") else "right")
     for measured in results:
@@ -119,10 +120,10 @@ def _show(console: Console, results: Sequence[report.Measured]) -> None:
 
 
 def _about(peers: Sequence[Peer]) -> dict[str, str]:
-    """Taken before the run: the tree may change meanwhile."""
-    hardware = processes.hardware()
+    """Collected before the run, because the working tree may change during it."""
+    hardware = machine.hardware()
     return {
-        "commit": processes.commit(),
+        "commit": machine.commit(),
         "hardware": f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory']}, {hardware['system']}",
         "python": hardware["python"],
         "peers": ", ".join(f"{peer.name} {peer.version}" for peer in peers[1:]) or "none",
@@ -149,17 +150,19 @@ def _write(
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m loadtest.broker",
-        description="mqcore beside Apache Kafka and Redis Streams, in one run, by the same clients.",
-        epilog="Apache Kafka needs Java 17+ and, once, Maven to fetch its jars; Redis Streams need redis-server. "
-        "A peer that is missing is left out, and the result says so.",
+        prog="python -m loadtest.benchmarks.broker",
+        description="Compare mqcore with Apache Kafka and Redis Streams, in one run with the same clients.",
+        epilog="Apache Kafka needs Java 17+ and, once, Maven to download its jars; Redis Streams need redis-server. "
+        "A missing broker is left out, and the result says so.",
     )
     parser.add_argument("--quick", action="store_true", help="the main rows, once and shorter: under two minutes")
-    parser.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only rows that begin so (see --list)")
+    parser.add_argument(
+        "--rows", nargs="+", default=[], metavar="ROW", help="only rows whose names begin with ROW (see --list)"
+    )
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--repeat", type=_positive, metavar="N", help="repetitions (3; 1 with --quick)")
     parser.add_argument("--seconds", type=float, metavar="S", help="length of one measurement (2; 1 with --quick)")
-    parser.add_argument("--minutes", type=float, metavar="M", help="begin no further row after (12; 2 with --quick)")
+    parser.add_argument("--minutes", type=float, metavar="M", help="start no row after M minutes (12; 2 with --quick)")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where the brokers keep their data (a temporary folder)"
     )
@@ -176,8 +179,8 @@ def _positive(text: str) -> int:
     return value
 
 
-def _wrong(message: str) -> int:
-    print(f"loadtest.broker: {message}", file=sys.stderr)
+def _fail(message: str) -> int:
+    print(f"loadtest.benchmarks.broker: {message}", file=sys.stderr)
     return 1
 
 

@@ -1,7 +1,7 @@
-"""Shell: starts the peers, runs every load on each of them in turn, and reads what it cost.
+"""Shell: starts the brokers, runs every load on each of them in turn, and reads their CPU and memory.
 
-Within a load the peers take turns, and who begins changes with each repetition. A topic lives for one measurement,
-or for one load where it is only read.
+Within a load the brokers take turns, and the order alternates between repetitions. Each measurement has its own topic;
+loads that only read share one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from loadtest.broker.peers import ApacheKafka, Mqcore, Peer, PeerFault, RedisStreams
-from loadtest.broker.processes import cpu_seconds, resident_mb
-from loadtest.broker.report import MACHINE, Measured
-from loadtest.broker.rows import COLD_START, COPY_IN, COPY_OUT, IDLE_MEMORY, LOADED_MEMORY, Figure, Load
+from loadtest.benchmarks.broker.peers import ApacheKafka, Mqcore, Peer, PeerFault, RedisStreams
+from loadtest.benchmarks.broker.report import MACHINE, Measured
+from loadtest.benchmarks.broker.rows import COLD_START, COPY_IN, COPY_OUT, IDLE_MEMORY, LOADED_MEMORY, Figure, Load
+from loadtest.benchmarks.machine import resident_mb
+from seckill.stack.child_processes import cpu_seconds
 
 JOB_LIMIT_S = 150
-LATENCY_TIMES = 2.5  # a latency needs more time than a rate
+LATENCY_TIMES = 2.5  # latencies need a longer measurement than rates
 WARM_UP: tuple[tuple[str, dict[str, Any]], ...] = (
     ("raw-produce", {"size": 100, "connections": 64, "partitions": 12, "acks": "1", "seconds": 6.0}),
     ("librdkafka-produce", {"size": 1024, "acks": "all", "seconds": 2.0}),
@@ -30,11 +31,11 @@ WARM_UP: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 class JobFault(Exception):
-    """A load generator that failed; carries the end of what it said."""
+    """A load generator failed; the text has the end of its output."""
 
 
 def present(folder: Path) -> tuple[list[Peer], list[str]]:
-    """The peers that can run here, and a note on each that cannot."""
+    """The brokers that can run here, and a note on each one that cannot."""
     peers: list[Peer] = []
     notes = []
     for kind in (Mqcore, ApacheKafka, RedisStreams):
@@ -65,7 +66,7 @@ class Bench:
     # ── life ─────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        """Start all, several times where a start is what is measured; the last ones stay."""
+        """Start each broker several times to measure the start; the last instances keep running."""
         for repetition in range(self._repeat):
             for peer in self.peers:
                 last = repetition == self._repeat - 1
@@ -89,7 +90,7 @@ class Bench:
                     self._job(job, peer, topic, spec)
 
     def finish(self) -> None:
-        """What is known only after all loads."""
+        """Measurements that are possible only after all loads."""
         for peer in self.peers:
             self._row(LOADED_MEMORY).add(peer.name, resident_mb(peer.pid))
 
@@ -142,7 +143,7 @@ class Bench:
             )
 
     def _find_half_load(self, load: Load) -> float:
-        """Half of what the slower of the two passes on, with this client and one partition."""
+        """Half the throughput of the slower Kafka broker, with this client and one partition."""
         most: list[float] = []
         for peer in self.peers:
             if peer.speaks_kafka:
@@ -194,7 +195,7 @@ class Bench:
     def _admin(self, peer: Peer) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        if peer.name not in self._admins:  # kept: a client that goes takes its answers with it
+        if peer.name not in self._admins:  # cached, because a discarded client loses its pending responses
             self._admins[peer.name] = AdminClient({"bootstrap.servers": peer.address, "log_level": 0})
         return self._admins[peer.name]
 
@@ -206,7 +207,7 @@ class Bench:
 
     def _job(self, name: str, peer: Peer | None, topic: str, spec: Any) -> dict[str, Any]:
         told = json.dumps({"port": peer.port if peer else 0, "topic": topic, **spec})
-        command = [sys.executable, "-m", "loadtest.broker.jobs", name, told]
+        command = [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", name, told]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_LIMIT_S)
         except subprocess.TimeoutExpired as late:

@@ -1,8 +1,8 @@
-"""Shell: the brokers that are compared, each a process of its own on a free port, ended by its own pid.
+"""Shell: the brokers to compare, each as a child process on a free port.
 
-All run with their defaults but for where the data lie, and that deleted topics leave the disk soon. Kafka gets the
-JVM options of its own start script. Redis appends every command to its file before it answers (appendfsync no), as
-Kafka and mqcore write before they answer: what is acknowledged survives the process, not the power.
+All run with their defaults, except for the data folder and a short delay before deleted topics leave the disk. Kafka
+gets the JVM options of its own start script. Redis appends every command to its file before it answers (appendfsync
+no), like Kafka and mqcore: acknowledged data survives a crash of the process, but not a power failure.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from loadtest.kafka_jars import KAFKA_VERSION, classpath
+from seckill.stack.child_processes import free_port
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
@@ -31,7 +32,7 @@ _METADATA = struct.pack(">ihhihi", 14, 3, 1, 2, -1, 0)  # no topics
 
 
 class PeerFault(Exception):
-    """A peer that is not there, or did not start or stop; the text says what to do."""
+    """A broker is not installed, or did not start or stop; the text says what to do."""
 
 
 class Peer(ABC):
@@ -43,7 +44,7 @@ class Peer(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -59,13 +60,13 @@ class Peer(ABC):
     def command(self) -> list[str]: ...
 
     def prepare(self) -> None:  # noqa: B027 — most need nothing
-        """Before the first start, not counted as a part of it."""
+        """Preparation before the first start, whose time does not count."""
 
     @abstractmethod
     def answers(self) -> bool: ...
 
     def start(self) -> float:
-        """Seconds from the start of the process until a client is served."""
+        """Start it; the seconds until it has answered the first client."""
         if not self.folder.exists():
             self.folder.mkdir(parents=True)
             self.prepare()
@@ -90,14 +91,14 @@ class Peer(ABC):
                 process.wait()
 
     def fresh(self, folder: Path) -> Peer:
-        """Another one of the kind, with nothing in it."""
+        """Another broker of the same kind without data."""
         return type(self)(folder)
 
     def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
 
     def _exchange(self, *requests: bytes) -> bool:
-        """Whether each request gets a whole answer."""
+        """Whether each request gets a complete response."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
                 for request in requests:
@@ -140,7 +141,7 @@ class ApacheKafka(Peer):
             self._classpath = classpath()
         except (FileNotFoundError, RuntimeError, subprocess.SubprocessError) as fault:
             raise PeerFault(str(fault)) from fault
-        self._controller_port = _free_port()
+        self._controller_port = free_port()
 
     def command(self) -> list[str]:
         return ["java", *KAFKA_JVM, "-cp", self._classpath, "kafka.Kafka", str(self.folder / "server.properties")]
@@ -194,15 +195,9 @@ class RedisStreams(Peer):
             return False
 
     def ask(self, *words: str) -> bytes:
-        """One short command, one short answer."""
+        """The reply to one short command."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
             connection.sendall(
                 b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words)
             )
             return connection.recv(4096)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

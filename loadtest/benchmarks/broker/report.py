@@ -1,7 +1,7 @@
-"""Codec: measurements → ratios, a verdict for each row, and a table. Pure arithmetic; tests/unit holds it to account.
+"""Codec: turns measurements into ratios, a verdict for each row, and a table. Pure arithmetic.
 
-A ratio is taken within one repetition, where both peers met the same neighbours, and the median of these ratios is
-the row's. Its spread is the lowest and the highest of them.
+A ratio compares two brokers within one repetition, under the same conditions. A row shows the median of its ratios,
+with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from loadtest.broker.rows import LESS, Figure
+from loadtest.benchmarks.broker.rows import LESS, Figure
 
 OURS, KAFKA, REDIS = "mqcore", "Kafka", "Redis Streams"
-MACHINE = "the machine"  # stands for a peer in the rows that show its limits
-NEARLY_ALL = 0.85  # of a core, or of all of them: that was the limit
+MACHINE = "the machine"  # in place of a broker, in the rows with the machine's limits
+NEARLY_ALL = 0.85  # share of a core, or of all cores, that counts as the limit
 CLIENT_LIMITED_GOAL = 0.95
 
 
 @dataclass(slots=True)
 class Measured:
-    """All values of one figure: peer → one for each repetition; and how busy broker and client were."""
+    """The values of one figure for each broker, one per repetition; and how busy broker and client were."""
 
     figure: Figure
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class Measured:
         return median(values) if values else None
 
     def ratios(self, peer: str) -> list[float]:
-        """Ours to theirs, repetition by repetition."""
+        """Our value divided by the other broker's, per repetition."""
         pairs = zip(self.values.get(OURS, ()), self.values.get(peer, ()), strict=False)
         return [ours / theirs for ours, theirs in pairs if theirs]
 
     def limited_by(self) -> str:
-        """What kept our row from being higher, by who was busy."""
+        """What limited our value: the process or machine that was fully busy."""
         if not any(self.client_cores.get(OURS, ())):
             return ""
         broker, client = median(self.broker_cores[OURS]), median(self.client_cores[OURS])
@@ -87,7 +87,7 @@ class Measured:
 
 
 def number(value: float | None) -> str:
-    """Three digits that count."""
+    """Three significant digits."""
     if value is None:
         return "–"
     if value >= 100:
@@ -131,9 +131,9 @@ def cells(measured: Measured) -> tuple[str, ...]:
 
 def markdown(rows: Sequence[Measured], about: Mapping[str, str], notes: Sequence[str]) -> str:
     lines = [
-        "# The broker beside its peers",
+        "# mqcore compared with other brokers",
         "",
-        "Written by `python -m loadtest.broker`; run it again to compare.",
+        "Written by `python -m loadtest.benchmarks.broker`; run it again to compare.",
         "",
     ]
     lines += [f"* {name}: {value}" for name, value in about.items()]

@@ -1,7 +1,7 @@
-"""The table of what is measured: loads, and the figures read from each. Goals are ratios, mqcore : Kafka.
+"""The table of measurements: loads, and the figures of each. Goals are ratios of mqcore to Kafka.
 
-Goal of a batched row: as many bytes a second as Kafka; where the client is the limit (kafka-python), 0.95, since two
-runs of one client differ by as much. Unbatched requests pay Python's price for each request: 0.7.
+The goal for batches is Kafka's throughput, or 0.95 where the client is the limit (kafka-python), because two runs of
+one client differ by that much. The goal for unbatched requests is 0.7, because each request costs time in Python.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Figure:
     key: str
     title: str
     unit: str
-    source: str  # field of a job's result, or one that `measuring` adds
+    source: str  # field of a job's result, or one that `measurement` adds
     better: str = MORE
     goal: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One job on every peer, and the figures it gives."""
+    """One job on every broker, and its figures."""
 
     key: str
     job: str
@@ -35,7 +35,7 @@ class Load:
     spec: Mapping[str, Any] = field(default_factory=dict)
     redis_job: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)  # of the topic
-    filled: int = 0  # records that lie in the topic before, and are kept for all repetitions
+    filled: int = 0  # records to write into the topic beforehand, for all repetitions
     at_half_load: bool = False
     quick: bool = False
 
@@ -168,7 +168,7 @@ COPY_OUT = Figure("limit-out", "limit of the machine: file → socket", "MB/s", 
 
 
 def chosen(patterns: list[str], quick: bool) -> list[Load]:
-    """The loads whose key, or the key of one of their figures, begins with one of the patterns."""
+    """Loads whose key, or a key of one of their figures, begins with one of the patterns."""
     if not patterns:
         return [load for load in LOADS if load.quick or not quick]
     return [

@@ -1,4 +1,4 @@
-"""What was measured, as a table, JSON and Markdown: medians and spread, ratios within one run, what was wanted."""
+"""The measurements as a table, JSON and Markdown: medians with their spread, ratios within one run, and goals."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from loadtest.decisions.figures import Sample
+from loadtest.benchmarks.decisions.figures import Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`than`: who its rate is compared with, and how many times that is wanted; `beside`: and who else is; `flat`: its
-    cost is compared with the first one of its kind."""
+    """`than` names the design to compare with, and `wanted` is the goal for the ratio; `beside` is a second design for
+    comparison. `flat` compares the cost with that of the first flat row."""
 
     name: str
     who: str
@@ -87,10 +87,10 @@ def lines(measured: Measured) -> Iterator[Line]:
 
 def _disk(flush_us: int, measured: Measured) -> str:
     kind = f"+ {flush_us / 1000:g} ms" if flush_us else "as it is"
-    return f"{kind} ({measured.flush_ms.get(flush_us, 0.0):.2f} ms a commit)"
+    return f"{kind} ({measured.flush_ms.get(flush_us, 0.0):.2f} ms per commit)"
 
 
-HEADS = ("disk", "what", "who", "median (least–most)", "CPU each", "wanted", "reached")
+HEADS = ("disk", "load", "design", "median (lowest–highest)", "CPU per purchase", "goal", "reached")
 
 
 def show(measured: Measured, console: Console) -> None:
@@ -111,14 +111,14 @@ def as_json(measured: Measured) -> str:
 def as_markdown(measured: Measured) -> str:
     body = [
         "# Purchases decided",
-        "Written by `python -m loadtest.decisions`. Every row is the median of its repetitions, with the least and the "
-        "most; rows that are compared were measured in turn, on the same servers. Absolute numbers are those of one "
-        "machine; the ratios are what counts.",
+        "Written by `python -m loadtest.benchmarks.decisions`. Every row is the median of its repetitions, with the "
+        "lowest and the highest. Designs were measured in turn on the same servers, so compare the ratios; absolute "
+        "numbers depend on the machine.",
         ", ".join(f"{name}: {value}" for name, value in about().items()),
         "The slow disk is emulated: a library loaded before Postgres's own makes every fsync and fdatasync sleep first."
-        " “CPU each” is of Postgres, the broker and the consumers together. The row lock is measured "
-        "in a request (a Django view that does nothing else, two workers of Granian) and as the function alone, in a "
-        "loop without HTTP; both with prepared statements on kept connections, and with as many of them as serve best.",
+        " “CPU per purchase” is that of Postgres, broker and consumers together. The row lock is measured in a "
+        "request (a minimal Django view on two Granian workers) and as a function in a loop without HTTP; both "
+        "with prepared statements on persistent connections, and with the fastest number of connections.",
         "\n".join(
             ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
             + ["| " + " | ".join(line) + " |" for line in lines(measured)]

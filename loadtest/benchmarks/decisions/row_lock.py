@@ -1,11 +1,11 @@
-"""The design everybody knows: the purchase is one transaction in the request, and the stock row's lock is the queue.
+"""The common design: the purchase is one transaction in the request, and the lock of the stock row is the queue.
 
-Tuned as one would who means it: whoever can see that nothing is left is refused without a lock; the buyer's row comes
-before the stock's, so the hot lock is held for one statement and the commit; the statements are prepared; processes
-and threads as the machine likes them best. There is no HTTP about it: the function alone, in a loop.
+It is tuned well: a buyer who comes too late is refused without a lock; the buyer's row is written before the stock row,
+so the contended lock is held for one statement and the commit; the statements are prepared; the number of processes and
+threads is the fastest one. Here the function runs in a loop without HTTP.
 
-`python -m loadtest.decisions.row_lock URL THREADS FIRST COUNT STOCK KEEP` is one worker process: it buys as the users
-FIRST to FIRST + COUNT, begins when a line comes in, and says on a line how long it took.
+`python -m loadtest.benchmarks.decisions.row_lock URL THREADS FIRST COUNT STOCK KEEP` is one worker process. It buys as
+users FIRST to FIRST + COUNT, starts when it reads a line, and prints how many seconds it took.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAKE = "UPDATE peer_stock SET available = available - %b WHERE id = %b AND avail
 
 
 def buy(connection: psycopg.Connection[Any], stock: int, user: str, keep_refusals: bool, quantity: int = 1) -> str:
-    """One purchase, as a view would do it; `keep_refusals`: who was refused can be told so again, and it is counted."""
+    """One purchase. With `keep_refusals`, refusals are stored as well, as a view needs it to repeat its answer."""
     request = uuid4()
     cursor = connection.cursor(binary=True)
     left = cursor.execute(LOOK, [stock], prepare=True).fetchone()

@@ -1,5 +1,6 @@
-"""The row lock where it is met: in a request. Django on Granian with the product's settings and middleware, a pool of
-connections, and a view that does nothing else: it believes whoever names himself.
+"""The row lock in a request: Django on Granian with the project's settings and middleware, and a view that only buys.
+
+It has a connection pool, and takes the user from the path without authentication.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import django
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
 django.setup()
 
 from django.conf import settings  # noqa: E402  # Django had to be set up
@@ -21,10 +22,10 @@ from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 from psycopg import Connection  # noqa: E402
 from psycopg_pool import ConnectionPool  # noqa: E402
 
-from loadtest.decisions.row_lock import buy  # noqa: E402
-from seckill.garbage import settle_down  # noqa: E402
+from loadtest.benchmarks.decisions.row_lock import buy  # noqa: E402
+from seckill.config.garbage import tune_collector  # noqa: E402
 
-MOST_CONNECTIONS = 32
+CONNECTIONS_MAX = 32
 
 
 @csrf_exempt
@@ -40,7 +41,7 @@ def alive(request: HttpRequest) -> HttpResponse:
 @lru_cache(maxsize=1)
 def _pool() -> ConnectionPool[Connection[Any]]:
     url = settings.ENVIRONMENT.database_url
-    return ConnectionPool(url, min_size=4, max_size=MOST_CONNECTIONS, kwargs={"autocommit": True}, open=True)
+    return ConnectionPool(url, min_size=4, max_size=CONNECTIONS_MAX, kwargs={"autocommit": True}, open=True)
 
 
 urlpatterns = [path("livez", alive), path("<int:stock>/<str:keep>/<str:user>", purchase)]
@@ -48,4 +49,4 @@ urlpatterns = [path("livez", alive), path("<int:stock>/<str:keep>/<str:user>", p
 settings.ROOT_URLCONF = __name__
 application = get_wsgi_application()
 _pool().wait()
-settle_down()
+tune_collector()

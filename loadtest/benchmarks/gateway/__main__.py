@@ -1,4 +1,4 @@
-"""Shell: `python -m loadtest.gateway`."""
+"""Shell: `python -m loadtest.benchmarks.gateway`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from loadtest.broker.processes import commit, hardware
-from loadtest.gateway import report
-from loadtest.gateway.measuring import MOST, SERVERS, Run, World, WorldFault, cores
+from loadtest.benchmarks.gateway import report
+from loadtest.benchmarks.gateway.measurement import CONNECTIONS_MAX, VIEWS, GatewayServers, LoadFailed, Run, cores
+from loadtest.benchmarks.machine import commit, hardware
+from seckill.stack.control import StackFault
 
 WARM_UP_S = 2.0
 CONNECTIONS = [96, 384, 640]
@@ -26,16 +27,19 @@ CONNECTIONS = [96, 384, 640]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
-    if not all(1 <= each <= MOST for each in chosen.connections):
-        print(f"seckill: --connections are 1 to {MOST}: so many may wait in the gateway", file=sys.stderr)
+    if not all(1 <= each <= CONNECTIONS_MAX for each in chosen.connections):
+        print(
+            f"seckill: --connections must be 1 to {CONNECTIONS_MAX}, because the gateway lets at most that many wait",
+            file=sys.stderr,
+        )
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever ends this run ends its servers, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a terminated run stops its servers
     console = Console()
     load_before = os.getloadavg()[0]
     try:
         with tempfile.TemporaryDirectory(prefix="gateway-bench-", ignore_cleanup_errors=True) as name:
             runs, steps = _measure(Path(name), chosen, console)
-    except WorldFault as fault:
+    except (LoadFailed, StackFault, TimeoutError) as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         return 1
     about = {
@@ -43,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "hardware": ", ".join(f"{name} {value}" for name, value in hardware().items()),
         "load average": f"{load_before:.1f} before, {os.getloadavg()[0]:.1f} at the end",
         "run": f"{time.strftime('%Y-%m-%d')}, {chosen.repeat} repetitions of {chosen.seconds:g} s,"
-        f" {' or '.join(map(str, chosen.connections))} connections, what serves each better",
+        f" {' or '.join(map(str, chosen.connections))} connections, the better of them for each view",
     }
     page = report.markdown(runs, steps, about, cores())
     console.print(Markdown(page))
@@ -52,65 +56,67 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.json:
         chosen.json.write_text(json.dumps(report.as_json(runs, steps, about), indent=1) + "\n")
     written = ", ".join(str(path) for path in (chosen.markdown, chosen.json) if path) or "nothing written"
-    print(f"accepted a second, gateway : bare view = {report.spread(report.ratios(runs))} · {written}")
+    print(f"accepted per second, gateway : bare view = {report.spread(report.ratios(runs))} · {written}")
     return 0
 
 
 def _measure(folder: Path, chosen: argparse.Namespace, console: Console) -> tuple[list[Run], dict[str, float]]:
     runs = []
-    names = {view: str(number) for number, view in enumerate(SERVERS)}
+    names = {view: str(number) for number, view in enumerate(VIEWS)}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(SERVERS) * (1 + chosen.repeat * len(chosen.connections)) + 1)
+        task = progress.add_task("", total=len(VIEWS) * (1 + chosen.repeat * len(chosen.connections)) + 1)
 
-        def tell(text: str) -> None:
+        def announce(text: str) -> None:
             progress.update(task, description=text)
 
-        with World(folder, tell).running() as world:
-            for view in SERVERS:
-                tell(f"warm up the {view}")
-                world.fire(view, f"warm-{names[view]}", WARM_UP_S, max(chosen.connections))
+        with GatewayServers(folder, announce).running() as servers:
+            for view in VIEWS:
+                announce(f"warm up the {view}")
+                servers.send_load(view, f"warm-{names[view]}", WARM_UP_S, max(chosen.connections))
                 progress.advance(task)
             for repetition in range(chosen.repeat):
-                for view in SERVERS if repetition % 2 else reversed(SERVERS):
-                    tell(f"{view}, {repetition + 1} of {chosen.repeat}")
+                for view in VIEWS if repetition % 2 else reversed(VIEWS):
+                    announce(f"{view}, {repetition + 1} of {chosen.repeat}")
                     tries = []
                     for count in chosen.connections:
-                        tries.append(world.fire(view, f"{names[view]}{repetition}-{count}-", chosen.seconds, count))
+                        tries.append(
+                            servers.send_load(view, f"{names[view]}{repetition}-{count}-", chosen.seconds, count)
+                        )
                         progress.advance(task)
                     runs.append(max(tries, key=lambda run: run.accepted_s))
-            tell("each step by itself")
-            steps = _steps(world)
+            announce("each step on its own")
+            steps = _steps(servers)
             progress.advance(task)
     return runs, steps
 
 
-def _steps(world: World) -> dict[str, float]:
-    os.environ.update(world.environment)
+def _steps(servers: GatewayServers) -> dict[str, float]:
+    os.environ.update(servers.environment())
     import django
 
     django.setup()
     from gateway.submissions import producer
-    from loadtest.gateway import steps
-    from seckill.topics import PURCHASE_REQUESTS
+    from loadtest.benchmarks.gateway import steps
+    from seckill.messaging.topics import PURCHASE_REQUESTS
 
-    made = producer()
+    queue_producer = producer()
     try:
-        return steps.measure(made, PURCHASE_REQUESTS.dead)
+        return steps.measure(queue_producer, PURCHASE_REQUESTS.dead)
     finally:
-        made.close(timeout=5)
+        queue_producer.close(timeout=5)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m loadtest.gateway",
-        description="Accepted purchases a second beside a bare Django view on the same server. Starts all it needs.",
+        prog="python -m loadtest.benchmarks.gateway",
+        description="Accepted purchases per second, beside a bare Django view on the same server.",
     )
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each run (default: 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of each run (default: 5)")
     parser.add_argument(
         "--connections", type=int, nargs="+", default=CONNECTIONS, metavar="N",
-        help=f"each with one request at a time; of several what serves a view best (default: {CONNECTIONS})",
+        help=f"connections with one request each; the best number for each view counts (default: {CONNECTIONS})",
     )  # fmt: skip
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE")

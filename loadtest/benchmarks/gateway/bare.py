@@ -1,6 +1,6 @@
-"""The peer: Django with the gateway's own settings and middleware, and a view that does nothing.
+"""The view to compare with: Django with the gateway's settings and middleware, and a view that does nothing.
 
-Served as the gateway is, on the loop of `seckill.serving`; and by WSGI, which for a view that never waits is quicker.
+It is served like the gateway, on the event loop of `gateway.serving`, and by WSGI, which is faster for such a view.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 
 import django
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
 django.setup()
 
 from django.conf import settings  # noqa: E402  # Django had to be set up
@@ -18,8 +18,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 
-from seckill.garbage import settle_down  # noqa: E402
-from seckill.serving import Serving  # noqa: E402
+from gateway.serving import Serving  # noqa: E402
+from seckill.config.garbage import tune_collector  # noqa: E402
 
 
 @csrf_exempt
@@ -36,4 +36,4 @@ urlpatterns = [path("livez", alive), path("api/v1/sales/<int:sale_id>/purchases"
 settings.ROOT_URLCONF = __name__
 application = Serving(lambda method, path: True, lambda loop: None)
 wsgi = get_wsgi_application()
-settle_down()
+tune_collector()

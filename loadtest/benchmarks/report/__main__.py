@@ -1,7 +1,7 @@
-"""Shell: `python -m loadtest.report`: writes a whole sale into servers of its own, and times `seckill report` on it.
+"""Shell: `python -m loadtest.benchmarks.report`: writes a whole sale into its own servers and times the report.
 
-The report is the user's command, in a process of its own, and reads the real stores. Its verdict must be PASS, or
-there is no figure. Time, CPU and memory are what the system says of that process.
+The report runs as a user's command in its own process and reads the real stores. A figure counts only if the verdict is
+PASS. Time, CPU and memory are the operating system's figures for that process.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from loadtest.decisions.world import World
-from loadtest.report import stores
-from loadtest.report.sale import Story
+from loadtest.benchmarks.decisions.servers import BenchmarkServers
+from loadtest.benchmarks.report import stores
+from loadtest.benchmarks.report.sale import SampleSale
 
 MIB = 1024 * 1024
 GOAL_S = 60.0
 
 
 class Run(NamedTuple):
-    """One report, as a user waits for it."""
+    """One run of the report."""
 
     took_s: float
     cpu_s: float
@@ -42,26 +42,26 @@ class Run(NamedTuple):
 
 class Row(NamedTuple):
     requests: int
-    items: int  # looked at by all invariants
+    items: int  # checked by all invariants
     read: int  # rows, records and lines
     runs: tuple[Run, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.report", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m loadtest.benchmarks.report", description=__doc__)
     parser.add_argument(
         "--requests", type=int, nargs="+", default=[100_000], help="sizes to measure; several show how it grows"
     )
-    parser.add_argument("--repeat", type=int, default=3, help="reports over each (default: 3)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the servers' data and the logs there")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers, too")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write them as a page, too")
+    parser.add_argument("--repeat", type=int, default=3, help="reports for each size (default: 3)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the servers' data and logs in this folder")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers to a file")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write a page")
     chosen = parser.parse_args(arguments)
     if min(chosen.requests) < 100 or chosen.repeat < 1:
         parser.error("--requests are at least 100, --repeat is at least 1")
     if chosen.keep is not None and chosen.keep.exists():
-        parser.error(f"{chosen.keep} is there already")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by the way of every `finally`: no server is left behind
+        parser.error(f"{chosen.keep} exists already; name another folder")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs every `finally`, so no server is left behind
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="report-", ignore_cleanup_errors=True) as name:
         folder = chosen.keep or Path(name)
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(folder: Path, requests: int, repeat: int, console: Console) -> Row:
-    with World(folder, 0) as world:
-        story = Story(requests, time.time_ns() // 1_000_000)
+    with BenchmarkServers(folder, 0) as servers:
+        sale = SampleSale(requests, time.time_ns() // 1_000_000)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"))
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
             tasks: dict[str, TaskID] = {}
@@ -89,10 +89,10 @@ def _measure(folder: Path, requests: int, repeat: int, console: Console) -> Row:
                     tasks[what] = progress.add_task(f"writing {what}", total=None)
                 progress.advance(tasks[what], more)
 
-            stores.write(story, world.environment(), folder, tell)
+            stores.write(sale, servers.environment(), folder, tell)
         runs = []
         for _ in range(repeat):
-            run, said = _report(world, folder)
+            run, said = _report(servers, folder)
             runs.append(run)
             console.print(f"{requests:,} requests: {run.took_s:.1f} s, {run.memory_mib:,.0f} MiB", highlight=False)
     read = sum(sum(source["counts"].values()) for source in said["sources"].values())
@@ -100,13 +100,13 @@ def _measure(folder: Path, requests: int, repeat: int, console: Console) -> Row:
     return Row(requests, looked_at, read, tuple(runs))
 
 
-def _report(world: World, folder: Path) -> tuple[Run, Any]:
-    """`seckill report`, and what the system says of it; anything but PASS is no measurement."""
+def _report(servers: BenchmarkServers, folder: Path) -> tuple[Run, Any]:
+    """Run `seckill report` and measure its process; a verdict other than PASS ends the benchmark."""
     written = folder / "report.json"
     command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(folder), "--json", str(written)]
     began = time.monotonic()
     with (folder / "report.txt").open("w") as output:
-        process = subprocess.Popen(command, env=world.environment(), stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=servers.environment(), stdout=output, stderr=output)
         _, status, used = os.wait4(process.pid, 0)
     took_s = time.monotonic() - began
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -136,7 +136,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 HEAD = (
-    "requests", "read", "looked at", "seconds", "its CPU, s", "µs a request", "most memory, MiB", "kB a request",
+    "requests", "read", "checked", "seconds", "CPU, s", "µs per request", "peak memory, MiB", "kB per request",
 )  # fmt: skip
 
 
@@ -150,10 +150,10 @@ def _table(rows: Sequence[Row]) -> Table:
 def _page(rows: Sequence[Row], about: dict[str, str]) -> str:
     lines = [
         "# How long the consistency report takes", "",
-        "Written by `python -m loadtest.report`; run it again to compare. A whole sale is written into servers of its"
-        " own (mqcore, Postgres, Redis, logs), then `seckill report` runs on it as a user runs it: seconds are those he"
-        " waits, from the start of the process to its end. “read” counts records, rows and lines, “looked at” what all"
-        f" invariants together have looked at. Wanted: a million requests in under {GOAL_S:.0f} s.", "",
+        "Written by `python -m loadtest.benchmarks.report`; run it again to compare. A whole sale is written into"
+        " new servers (mqcore, Postgres, Redis, logs), then `seckill report` runs on it as a user's command. “seconds”"
+        " is the time from the start of the process to its end, “read” counts records, rows and lines, and “checked”"
+        f" counts the items that all invariants checked. The goal is a million requests in under {GOAL_S:.0f} s.", "",
         *(f"* {name}: {text}" for name, text in about.items()), "",
         "| " + " | ".join(HEAD) + " |", "|" + "---:|" * len(HEAD),
         *("| " + " | ".join(_cells(row)) + " |" for row in rows),

@@ -1,8 +1,8 @@
-"""Pure: a sale of any size in which all is well, as every store would tell of it. One seed: the number of requests.
+"""Pure: a consistent sale of any size, as every store would contain it. It depends only on the number of requests.
 
-Of a hundred requests one gets a unit. Holders pay, each fifth cancels; each second asks again, in vain; each
-thousandth request stands in its topic twice. Buyers look until they know. All ids follow from numbers, so that what a
-store has to hold can be written without remembering what others hold.
+One request in a hundred gets a unit. Four holders of five pay, the fifth cancels. Every second holder asks again and is
+refused. Every thousandth request is in its topic twice. Buyers poll until they know their outcome. All ids are computed
+from numbers, so each store can be written on its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PARTITIONS, PURCHASE_REQUESTS
+from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PARTITIONS, PURCHASE_REQUESTS
 
 SALE: Final = 1
 STOCK: Final = 1
@@ -33,19 +33,19 @@ class Record(NamedTuple):
     at_ms: int
 
 
-class Asked(NamedTuple):
-    """One request, and where it stands."""
+class SampleRequest(NamedTuple):
+    """One request and its position in the topic."""
 
     number: int
     user: int
     partition: int
     offset: int
-    again: int | None  # the offset at which it stands once more
+    again: int | None  # the offset of its duplicate
     decision: str
 
 
 def name(kind: int, number: int) -> str:
-    """An identity: of a request (1), a decision (2), an order (3), a payment (4), an order event (5…9)."""
+    """The id of a request (1), a decision (2), an order (3), a payment (4) or an order event (5…9)."""
     return f"{number * 2654435761 % 2**32:08x}-{kind:04x}-8000-8000-{number:012x}"
 
 
@@ -53,7 +53,7 @@ REQUEST, DECISION, ORDER, PAYMENT, PLACED, ENDED, RELEASED, DECLARED = range(1, 
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class SampleSale:
     requests: int
     began_ms: int
 
@@ -61,8 +61,8 @@ class Story:
     def units(self) -> int:
         return max(1, self.requests // ONE_UNIT_FOR)
 
-    def asked(self) -> Iterator[Asked]:
-        """In the order of each partition."""
+    def asked(self) -> Iterator[SampleRequest]:
+        """All requests, in the order of each partition."""
         ends = [0] * PARTITIONS
         units = self.units
         for number in range(self.requests):
@@ -73,17 +73,17 @@ class Story:
             again = offset + 1 if number % TWICE == TWICE - 1 else None
             ends[partition] += 1 if again is None else 2
             decision = "RESERVED" if number < units else "DUPLICATE" if second else "SOLD_OUT"
-            yield Asked(number, user, partition, offset, again, decision)
+            yield SampleRequest(number, user, partition, offset, again, decision)
 
     def cancels(self, number: int) -> bool:
         return number % CANCELS == CANCELS - 1
 
     def at_ms(self, number: int) -> int:
-        """One a tenth of a millisecond."""
+        """Ten requests arrive per millisecond."""
         return self.began_ms + number // 10
 
     def stock_version(self, number: int) -> int:
-        """Of the decision: holders one after the other, everybody else when nothing is left."""
+        """The stock version of a decision: holders come one after the other, all others when the stock is empty."""
         return min(number, self.units - 1) + 2
 
     @property
@@ -91,7 +91,7 @@ class Story:
         return self.units // CANCELS
 
     def holders(self) -> Iterator[str]:
-        """Their requests."""
+        """Requests of holders who paid."""
         return (name(REQUEST, n) for n in range(self.units) if not self.cancels(n))
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────
@@ -117,7 +117,7 @@ class Story:
             if asked.decision == "RESERVED":
                 yield from self._records_of_order(asked, head, origin.partition(",")[2])
 
-    def _records_of_order(self, asked: Asked, head: str, origin: str) -> Iterator[Record]:
+    def _records_of_order(self, asked: SampleRequest, head: str, origin: str) -> Iterator[Record]:
         user, at_ms = f"buyer-{asked.user}".encode(), self.at_ms(asked.number)
         head = f'{head},"order_id":"{name(ORDER, asked.number)}","amount":{PRICE},"returned_units":0'
         ended = "OrderCancelled" if self.cancels(asked.number) else "OrderPaid"
@@ -137,8 +137,8 @@ class Story:
             said = _message(name(RELEASED, asked.number), "UnitsReleased", 1, body, cause)
             yield Record(INVENTORY_DECISIONS.name, asked.partition, user, said, at_ms + 2005)
 
-    def state(self, asked: Asked) -> str:
-        """What is true of it now."""
+    def state(self, asked: SampleRequest) -> str:
+        """The final state of a request."""
         if asked.decision != "RESERVED":
             return asked.decision
         return "CANCELLED" if self.cancels(asked.number) else "PAID"
@@ -171,7 +171,7 @@ class Story:
                     yield json.dumps(line | {"key": f"{name(kind, n)}:{channel}", "user": f"buyer-{n}"})
 
     def crowd(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
-        """What a buyer was told: accepted, in the queue, then what became of it."""
+        """The responses to each buyer: accepted, in the queue, then the outcome."""
         for each in self.asked():
             user, request, at_ms = f"buyer-{each.user}", name(REQUEST, each.number), self.at_ms(each.number)
             second = each.number != each.user
@@ -190,7 +190,7 @@ class Story:
 
 
 def text_of(event: str, number: int) -> str:
-    """What a buyer reads; it names his order by the beginning of its id."""
+    """The text of a message, with the beginning of the order's id."""
     return f"{event}: {name(ORDER, number)[:8]}"
 
 

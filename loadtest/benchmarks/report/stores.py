@@ -1,4 +1,4 @@
-"""Shell: writes a story into the real stores: topics, Postgres, Redis, logs: what `seckill report` reads."""
+"""Shell: writes a sample sale into the stores that `seckill report` reads: topics, Postgres, Redis and logs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from psycopg import sql
 from redis import Redis
 
-from loadtest.ledger import ClientLog, declare
-from loadtest.report.sale import SALE, SKU, Story
-from loadtest.report.tables import tables
-from seckill.consistency.sources.collect import groups
-from seckill.topics import QUEUES, TOPICS
+from loadtest.benchmarks.report.sale import SALE, SKU, SampleSale
+from loadtest.benchmarks.report.tables import tables
+from loadtest.client_log import ClientLog, declare
+from seckill.messaging.topics import REQUEST_TOPICS, TOPICS
+from seckill.report.sources.collect import consumer_groups
 
 Item = TypeVar("Item")
 Progress = Callable[[str, int], None]
-"""What is being written, and so much more of it."""
+"""Called with the name of what is being written, and the number of new items."""
 
 EACH = 10_000
 
 
-def write(story: Story, environment: dict[str, str], folder: Path, tell: Progress) -> None:
-    ends = _topics(story, environment["KAFKA_BOOTSTRAP_SERVERS"], tell)
-    _tables(story, environment["SECKILL_DATABASE_URL"], ends, tell)
-    _gate(story, environment["SECKILL_GATE_REDIS_URL"])
+def write(sale: SampleSale, environment: dict[str, str], folder: Path, tell: Progress) -> None:
+    ends = _topics(sale, environment["KAFKA_BOOTSTRAP_SERVERS"], tell)
+    _tables(sale, environment["SECKILL_DATABASE_URL"], ends, tell)
+    _gate(sale, environment["SECKILL_GATE_REDIS_URL"])
     _commit(environment["KAFKA_BOOTSTRAP_SERVERS"], ends)
-    _logs(story, folder, tell)
+    _logs(sale, folder, tell)
 
 
 def _counted(items: Iterable[Item], what: str, tell: Progress) -> Iterator[Item]:
@@ -44,8 +44,8 @@ def _counted(items: Iterable[Item], what: str, tell: Progress) -> Iterator[Item]
     tell(what, number % EACH)
 
 
-def _topics(story: Story, bootstrap: str, tell: Progress) -> Counter[TopicPartition]:
-    """Where each partition ends then."""
+def _topics(sale: SampleSale, bootstrap: str, tell: Progress) -> Counter[TopicPartition]:
+    """Returns the end of each partition."""
     _own_times(bootstrap)
     producer = KafkaProducer(
         bootstrap_servers=bootstrap,
@@ -56,7 +56,7 @@ def _topics(story: Story, bootstrap: str, tell: Progress) -> Counter[TopicPartit
     )
     ends: Counter[TopicPartition] = Counter()
     last = {}
-    for record in _counted(story.records(), "records", tell):
+    for record in _counted(sale.records(), "records", tell):
         place = TopicPartition(record.topic, record.partition)
         last[place] = producer.send(
             record.topic, key=record.key, value=record.value, partition=record.partition, timestamp_ms=record.at_ms
@@ -66,21 +66,21 @@ def _topics(story: Story, bootstrap: str, tell: Progress) -> Counter[TopicPartit
     producer.close()
     for place, future in last.items():
         if future.get(10).offset != ends[place] - 1:
-            raise RuntimeError(f"{place} was not empty, or has lost something")
+            raise RuntimeError(f"{place} was not empty, or has lost records")
     return ends
 
 
 def _own_times(bootstrap: str) -> None:
-    """Records keep the times of the story: it is written in fewer seconds, or more, than it lasts."""
+    """Records have the timestamps of the sample sale, not the time of writing."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     own = {"message.timestamp.type": "CreateTime"}
-    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, own) for topic in QUEUES])
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, own) for topic in REQUEST_TOPICS])
     admin.close()
 
 
-def _tables(story: Story, url: str, ends: Counter[TopicPartition], tell: Progress) -> None:
+def _tables(sale: SampleSale, url: str, ends: Counter[TopicPartition], tell: Progress) -> None:
     with psycopg.connect(url) as connection:
-        for table, columns, rows in tables(story):
+        for table, columns, rows in tables(sale):
             names = sql.SQL(", ").join(map(sql.Identifier, columns))
             query = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
             with connection.cursor().copy(query) as copy:
@@ -90,7 +90,8 @@ def _tables(story: Story, url: str, ends: Counter[TopicPartition], tell: Progres
             for group in _readers(place.topic):
                 connection.execute(
                     "INSERT INTO streams_offset (cluster_id, topic_id, topic, partition, consumer_group, epoch,"
-                    " next_offset, trying_to, deaths, careful_to) VALUES ('bench', %s, %s, %s, %s, 1, %s, 0, 0, 0)",
+                    " next_offset, attempting_until, crash_count, single_step_until)"
+                    " VALUES ('bench', %s, %s, %s, %s, 1, %s, 0, 0, 0)",
                     [place.topic, place.topic, place.partition, group, end],
                 )
     with psycopg.connect(url, autocommit=True) as connection:
@@ -98,22 +99,22 @@ def _tables(story: Story, url: str, ends: Counter[TopicPartition], tell: Progres
 
 
 def _readers(topic: str) -> list[str]:
-    return [group for group in TOPICS[topic].readers if group in groups()]
+    return [group for group in TOPICS[topic].readers if group in consumer_groups()]
 
 
-def _gate(story: Story, url: str) -> None:
-    """Holders have paid: whoever is active stands in it."""
+def _gate(sale: SampleSale, url: str) -> None:
+    """The set of active buyers: the holders who paid."""
     client: Redis = Redis.from_url(url)
     base = f"sale:{{{SALE}}}:gate:{SKU}:1"
-    client.set(f"{base}:free", story.cancelled)
-    for holder in story.holders():
+    client.set(f"{base}:free", sale.cancelled)
+    for holder in sale.holders():
         client.hset(f"{base}:granted", holder, 1)
     client.close()
 
 
 def _commit(bootstrap: str, ends: Counter[TopicPartition]) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    for group in groups():
+    for group in consumer_groups():
         offsets = {
             place: OffsetAndMetadata(end, "", -1) for place, end in ends.items() if group in TOPICS[place.topic].readers
         }
@@ -121,18 +122,18 @@ def _commit(bootstrap: str, ends: Counter[TopicPartition]) -> None:
     admin.close()
 
 
-def _logs(story: Story, folder: Path, tell: Progress) -> None:
+def _logs(sale: SampleSale, folder: Path, tell: Progress) -> None:
     log = folder / "evidence" / "crowd.jsonl"
-    declare(log, SALE, story.requests)
-    written = ClientLog(log, sale=SALE, buyers=story.requests, url="none", seed=0)
-    for what, at_ms, fields in _counted(story.crowd(), "lines", tell):
+    declare(log, SALE, sale.requests)
+    written = ClientLog(log, sale=SALE, buyers=sale.requests, url="none", seed=0)
+    for what, at_ms, fields in _counted(sale.crowd(), "lines", tell):
         written.write(what, at_ms, **fields)
     written.close()
     sandbox = folder / "sandbox"
     sandbox.mkdir()
-    for name, lines in (("provider", story.provider()), ("sinks", story.sinks())):
+    for name, lines in (("provider", sale.provider()), ("sinks", sale.sinks())):
         with (sandbox / f"{name}.jsonl").open("w") as file:
             file.writelines(f"{line}\n" for line in lines)
     run = folder / "run"
     run.mkdir()
-    (run / "about.json").write_text(json.dumps({"requests": story.requests}) + "\n")
+    (run / "about.json").write_text(json.dumps({"requests": sale.requests}) + "\n")

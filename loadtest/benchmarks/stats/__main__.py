@@ -1,8 +1,7 @@
-"""Shell: `python -m loadtest.stats`: how fast the topics are counted, beside the same counting over Parquet.
+"""Shell: `python -m loadtest.benchmarks.stats`: how fast Spark counts the topics, compared with Parquet.
 
-A broker of its own, a Spark of its own with the settings that `seckill stats replay` has, and frames that go nowhere
-(Spark's "noop"), so that neither Postgres nor a disk is measured. Sizes one after the other; within one, each
-repetition counts every source in turn. No test asserts any of it.
+It starts its own broker and its own Spark with the settings of `seckill stats replay`. The results go to Spark's "noop"
+sink, so neither Postgres nor a disk is measured. Within each size, each repetition counts every source in turn.
 """
 
 from __future__ import annotations
@@ -20,35 +19,43 @@ from pathlib import Path
 
 from rich.console import Console
 
-from loadtest.broker.processes import commit, hardware
-from loadtest.stats import report
-from loadtest.stats.measuring import Bench, Run
+from loadtest.benchmarks.machine import commit, hardware
+from loadtest.benchmarks.stats import report
+from loadtest.benchmarks.stats.measurement import Bench, Run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.stats", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m loadtest.benchmarks.stats", description=__doc__)
     parser.add_argument(
-        "--records", type=int, nargs="+", default=[1_000_000], help="sizes; two show how it grows (default: 1000000)"
+        "--records",
+        type=int,
+        nargs="+",
+        default=[1_000_000],
+        help="sizes to measure; two sizes show how the time grows (default: 1000000)",
     )
     parser.add_argument(
-        "--repeat", type=int, nargs="+", default=[3], help="measured repetitions, of each size or of all (default: 3)"
+        "--repeat",
+        type=int,
+        nargs="+",
+        default=[3],
+        help="repetitions, one number for all sizes or one per size (default: 3)",
     )
     parser.add_argument(
-        "--kafka", action="store_true", help="Apache Kafka, too, at the smallest size (needs Maven once)"
+        "--kafka", action="store_true", help="also measure Apache Kafka at the smallest size (needs Maven once)"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting")
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep the logs there; found there, none are written"
+        "--keep", type=Path, metavar="FOLDER", help="keep the topics in this folder, and reuse those that it has"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers, too")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write them as a page, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers to a file")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write a page")
     chosen = parser.parse_args(arguments)
     if min(chosen.records) < 1_000 or min(chosen.repeat) < 1:
-        parser.error("--records are at least 1000, --repeat is at least 1")
+        parser.error("--records must be at least 1000, --repeat at least 1")
     if len(chosen.repeat) not in (1, len(chosen.records)):
-        parser.error("--repeat wants one number, or one for each of --records")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by the way of every `finally`: no broker is left behind
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.settings")
+        parser.error("--repeat needs one number, or one for each of --records")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs every `finally`, so no broker is left behind
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
     repeats = chosen.repeat * len(chosen.records) if len(chosen.repeat) == 1 else chosen.repeat
     plan = sorted(zip(chosen.records, repeats, strict=True))
     console = Console(stderr=True)

@@ -1,15 +1,15 @@
-"""Shell: a sale that never was, as large as one likes, written into the topics by Spark.
+"""Shell: a synthetic sale of any size, which Spark writes into the topics.
 
-Buyers ask over ten minutes; the first of each unit's takers gets it, everybody else hears that it is sold out; who got
-one has an order, which he pays. Each hundredth request stands in its topic twice. All of it follows from the number
-of requests, so what must be counted is known.
+Requests arrive over ten minutes. One in twenty gets a unit, has an order and pays; the others are sold out. Every
+hundredth request is in its topic twice. Everything is computed from the number of requests, so the correct counts are
+known.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS
+from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,13 +23,13 @@ TWICE: Final = 100
 
 
 def records(requests: int) -> int:
-    """In the topics, duplicates among them."""
+    """The number of records in the topics, including duplicates."""
     granted = -(-requests // ONE_UNIT_FOR)
     return requests + -(-requests // TWICE) + requests + 2 * granted
 
 
 def requests(records: int) -> int:
-    """So many that there are about `records`."""
+    """The number of requests that results in about this many records."""
     return max(1, round(records / (2 + 1 / TWICE + 2 / ONE_UNIT_FOR)))
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from loadtest.broker.peers import ApacheKafka, Mqcore, Peer
-from loadtest.broker.processes import cpu_seconds
-from loadtest.stats import corpus
-from seckill.streams.cluster import create_topics
+from loadtest.benchmarks.broker.peers import ApacheKafka, Mqcore, Peer
+from loadtest.benchmarks.stats import corpus
+from seckill.messaging.kafka_cluster import create_topics
+from seckill.stack.child_processes import cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,15 +24,15 @@ MQCORE, KAFKA, PARQUET = "mqcore", "Apache Kafka", "Parquet"
 
 
 class Run(NamedTuple):
-    """All measures, once."""
+    """One computation of all measures."""
 
     records: int
     source: str
     took_s: float
     cpu_s: float  # of Spark's Java, all threads
-    java_mib: float  # the most it has held since this size began
+    java_mib: float  # the peak since this size began
     python_mib: float
-    source_mib: float  # the broker's
+    source_mib: float  # of the broker
 
 
 class Bench:
@@ -44,7 +44,7 @@ class Bench:
         from analytics import session
 
         began = time.monotonic()
-        self._spark = session.start(session.LOCAL, self._folder / "spark", self._more)
+        self._spark = session.start_session(session.LOCAL, self._folder / "spark", self._more)
         self._spark.range(1).count()
         self.start_s = time.monotonic() - began
         java = self._spark.sparkContext._jvm
@@ -61,31 +61,31 @@ class Bench:
         self._spark.stop()
 
     def measure(self, records: int, repeat: int, *, with_kafka: bool = False) -> list[Run]:
-        """`repeat` rounds; Java is warmed up by one that does not count, unless a smaller size has done that."""
+        """`repeat` rounds, after one that warms up Java and does not count, unless a smaller size has warmed it up."""
         from analytics import schemas, sources
-        from analytics.jobs.replay import spread
+        from analytics.jobs.replay import set_shuffle_partitions
 
         requests = corpus.requests(records)
         folder = self._folder / f"{records}-records"
         with ExitStack() as running:
             brokers = {MQCORE: self._running(running, Mqcore(folder / "mqcore"), requests)}
             if with_kafka:
-                shutil.rmtree(folder / "kafka", ignore_errors=True)  # its port is written down there
+                shutil.rmtree(folder / "kafka", ignore_errors=True)  # its settings have the port of an earlier run
                 brokers[KAFKA] = self._running(running, ApacheKafka(folder / "kafka"), requests)
             frames: dict[str, Callable[[], DataFrame]] = {}
             for name, broker in brokers.items():
-                cut = sources.cut(broker.address)
+                cut = sources.find_cut(broker.address)
                 if cut.records != corpus.records(requests):
                     raise SystemExit(f"{name} has {cut.records:,} records, not {corpus.records(requests):,}")
-                frames[name] = lambda address=broker.address, cut=cut: schemas.events(  # type: ignore[misc]
-                    sources.batch(self._spark, address, cut)
+                frames[name] = lambda address=broker.address, cut=cut: schemas.parse_events(  # type: ignore[misc]
+                    sources.read_batch(self._spark, address, cut)
                 )
             facts = str(folder / "facts")
             if not (folder / "facts" / "_SUCCESS").exists():
-                self._tell("laying the same events down in Parquet …")
+                self._tell("writing the same events as Parquet …")
                 frames[MQCORE]().write.mode("overwrite").parquet(facts)
             frames[PARQUET] = lambda: self._spark.read.parquet(facts)
-            spread(self._spark, corpus.records(requests))
+            set_shuffle_partitions(self._spark, corpus.records(requests))
             return self._rounds(corpus.records(requests), repeat, frames, brokers)
 
     def _rounds(
@@ -110,7 +110,7 @@ class Bench:
         return runs
 
     def _running(self, running: ExitStack, broker: Peer, requests: int) -> Peer:
-        """Started, with the sale in it."""
+        """Start the broker and write the sale into it."""
         running.callback(broker.stop)
         broker.start()
         written = broker.folder / "written"
@@ -125,19 +125,19 @@ class Bench:
 
 
 def _count(said: DataFrame) -> None:
-    """What a replay does with these events, but for where it puts the counts."""
+    """Compute what a replay computes, but discard the result."""
     from analytics import sinks
-    from analytics.jobs.replay import looked_at
+    from analytics.jobs.replay import measured_frames
 
-    frames, kept = looked_at(said)
+    frames, kept = measured_frames(said)
     try:
-        sinks.computed(frames).write.format("noop").mode("overwrite").save()
+        sinks.compute_measures(frames).write.format("noop").mode("overwrite").save()
     finally:
         kept.unpersist(blocking=True)
 
 
 def _peak_mib(pid: int) -> float:
-    """The most that the system has seen it hold."""
+    """The peak of its resident memory."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 

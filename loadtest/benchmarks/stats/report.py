@@ -1,4 +1,4 @@
-"""Codec: runs → ratios, round by round, a table and a page. Pure arithmetic."""
+"""Codec: turns runs into ratios per round, a table and a page. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from loadtest.stats.measuring import KAFKA, MQCORE, PARQUET, Run
+from loadtest.benchmarks.stats.measurement import KAFKA, MQCORE, PARQUET, Run
 
 GOAL = 0.5
 FLAT = 1.2
 HEAD = (
-    "records", "from", "rounds", "seconds", "records/s", "µs a record", "Java's CPU, µs a record", "of Parquet's rate",
+    "records", "from", "rounds", "seconds", "records/s", "µs per record",
+    "Java's CPU, µs per record", "of Parquet's rate",
 )  # fmt: skip
 
 
@@ -20,7 +21,7 @@ def table(runs: Sequence[Run]) -> list[str]:
 
 
 def ratios(runs: Sequence[Run], records: int, source: str) -> list[float]:
-    """Rate of the source to Parquet's, within each round."""
+    """The rate of the source divided by Parquet's, within each round."""
     mine, theirs = _of(runs, records, source), _of(runs, records, PARQUET)
     return [parquet.took_s / run.took_s for run, parquet in zip(mine, theirs, strict=True)]
 
@@ -28,18 +29,18 @@ def ratios(runs: Sequence[Run], records: int, source: str) -> list[float]:
 def growth(runs: Sequence[Run]) -> str:
     sizes = sorted({run.records for run in runs})
     if len(sizes) < 2:
-        return "One size only: how it grows is not said."
+        return "Only one size was measured, so growth is unknown."
     small, large = sizes[0], sizes[-1]
     said = []
     for source in (MQCORE, PARQUET):
         each = [median(run.took_s for run in _of(runs, size, source)) / size * 1e6 for size in (small, large)]
         shape = "flat" if each[1] <= FLAT * each[0] else "more than linear"
-        said.append(f"{source} {each[0]:.2f} → {each[1]:.2f} µs a record ({shape})")
+        said.append(f"{source} {each[0]:.2f} → {each[1]:.2f} µs per record ({shape})")
     return f"From {small:,} to {large:,} records: {'; '.join(said)}."
 
 
 def limit(runs: Sequence[Run]) -> str:
-    """Who was busy while the topics were counted."""
+    """How many cores Spark used while it counted the topics."""
     cores = median(run.cpu_s / run.took_s for run in runs if run.source == MQCORE)
     return f"While the topics were counted, Spark's Java used {cores:.1f} cores."
 
@@ -55,17 +56,16 @@ def markdown(runs: Sequence[Run], about: Mapping[str, str]) -> str:
     ]
     return "\n".join([
         "# How fast the topics are counted", "",
-        "Written by `python -m loadtest.stats`; run it again to compare. A sale is written into the topics, and then"
-        " all measures of `seckill stats replay` are taken: from the topics, through Spark's own connector, and from"
-        " the same events in Parquet, in turn, round by round; who begins changes. The counts go nowhere, so Postgres"
-        " is not measured. What is in Parquet was parsed and checked when it was written; the topics hold JSON.", "",
+        "Written by `python -m loadtest.benchmarks.stats`; run it again to compare. A sale is written into the topics,"
+        " and Spark computes all measures of `seckill stats replay` from the topics, through its connector, and from"
+        " the same events in Parquet, in turn; the order alternates. The results are discarded, so Postgres is not"
+        " measured. Events in Parquet were parsed and checked when they were written, while topics contain JSON.", "",
         *(f"* {name}: {text}" for name, text in about.items()),
-        f"* wanted: at least {GOAL} × Parquet's rate; found (medians): {', '.join(verdicts)}", "",
+        f"* goal: at least {GOAL} × Parquet's rate; measured (medians): {', '.join(verdicts)}", "",
         *table(runs), "",
         f"{growth(runs)} {limit(runs)}", "",
         "## Memory", "",
-        "The most that each process has held (resident, as the system saw it), in MiB. Java's heap is bounded; what"
-        " does not fit is laid on disk.", "",
+        "The peak resident memory of each process, in MiB. Java's heap is bounded; what does not fit goes to disk.", "",
         *_lines(("records", "Spark's Java", "its Python", "mqcore"), memory), "",
     ])  # fmt: skip
 

@@ -29,7 +29,7 @@ JOBS = {
 def main() -> None:
     name, spec = sys.argv[1:]
     module, _, function = JOBS[name].partition(":")
-    job = getattr(importlib.import_module(f"loadtest.broker.jobs.{module}"), function)
+    job = getattr(importlib.import_module(f"loadtest.benchmarks.broker.jobs.{module}"), function)
     gc.freeze()
     print(json.dumps(job(json.loads(spec))), flush=True)
 

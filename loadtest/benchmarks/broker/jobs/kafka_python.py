@@ -1,4 +1,4 @@
-"""Shell: produce and consume by kafka-python, pure Python: here the client is the limit."""
+"""Shell: produce and consume with kafka-python. It is pure Python, so the client is the limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from loadtest.broker.jobs.spec import Result, Spec, Stopwatch, payload
+from loadtest.benchmarks.broker.jobs.spec import Result, Spec, Stopwatch, payload
 
 
 def produce(spec: Spec) -> Result:
@@ -35,7 +35,7 @@ def produce(spec: Spec) -> Result:
 
 
 def consume(spec: Spec) -> Result:
-    """As many records from the beginning of the topic as the time allows."""
+    """Read from the beginning of the topic for the given time."""
     consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{spec['port']}", enable_auto_commit=False)
     partitions = [TopicPartition(spec["topic"], index) for index in range(spec.get("partitions", 1))]
     consumer.assign(partitions)
@@ -47,7 +47,7 @@ def consume(spec: Spec) -> Result:
     watch = Stopwatch()
     while watch.seconds < seconds:
         got += _count(consumer)
-        if got >= wanted - 10_000:  # never wait for records that do not come
+        if got >= wanted - 10_000:  # do not wait at the end of the topic
             break
     result = watch.result(got, spec["size"])
     consumer.close()

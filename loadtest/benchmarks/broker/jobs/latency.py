@@ -1,8 +1,8 @@
-"""Shell: end to end, from the moment a record was due to be sent until the reader holds it.
+"""Shell: end-to-end latency, from the moment a record was due to be sent until the reader has it.
 
-Open loop: records are due at a fixed rate whatever the broker does, and a late sender does not excuse a late record.
-Writer and reader are two processes with one clock (monotonic, the same for all processes of a machine). The first
-fifth is not counted. `rate` 0 sends as fast as it can and tells how many a second come out.
+Open loop: records are due at a fixed rate, however slow the broker is, and a delay of the sender counts as latency.
+Writer and reader are two processes that use the same monotonic clock of the machine. The first fifth does not count.
+With `rate` 0 the writer sends as fast as it can, and the result is the throughput.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from loadtest.broker.jobs.redis import add
-from loadtest.broker.jobs.spec import Result, Spec, Stopwatch, payload
+from loadtest.benchmarks.broker.jobs.redis import add
+from loadtest.benchmarks.broker.jobs.spec import Result, Spec, Stopwatch, payload
 
 SKIPPED_SHARE = 0.2
 PATIENCE_S = 5.0
@@ -23,9 +23,9 @@ FULL_SPEED_QUEUE = 10_000
 
 
 def write(spec: Spec) -> Result:
-    """Starts the reader, sends, and gives the reader's result."""
+    """Start the reader, send the records, and return the reader's result."""
     reader = subprocess.Popen(
-        [sys.executable, "-m", "loadtest.broker.jobs", "latency-reader", json.dumps(spec)],
+        [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", "latency-reader", json.dumps(spec)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -124,7 +124,7 @@ def _redis_writer(spec: Spec) -> tuple[Callable[[bytes], None], Callable[[float]
 
 
 def read(spec: Spec) -> Result:
-    """Take every record as it comes; ends with the last one, or when nothing comes any more."""
+    """Read every record as it arrives, until the last one or until no more arrive."""
     values = _redis_values(spec) if spec.get("redis") else _kafka_values(spec)
     wanted = int(spec["rate"] * spec["seconds"])
     waits: list[int] = []
@@ -163,7 +163,7 @@ def _kafka_values(spec: Spec) -> Iterator[bytes]:
         }
     )
     consumer.assign([TopicPartition(spec["topic"], 0, 0)])
-    consumer.poll(1.0)  # connected, and waiting at the end of an empty topic
+    consumer.poll(1.0)  # it is connected and waits at the end of an empty topic
     print("ready", flush=True)
     last = time.monotonic()
     while time.monotonic() - last < PATIENCE_S:
@@ -177,7 +177,7 @@ def _kafka_values(spec: Spec) -> Iterator[bytes]:
 
 
 def _redis_values(spec: Spec) -> Iterator[bytes]:
-    """XREAD BLOCK, parsed as far as needed."""
+    """XREAD BLOCK, with just enough parsing."""
     name = spec["topic"].encode()
     opened = socket.create_connection(("127.0.0.1", spec["port"]))
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""Shell: produce and consume by librdkafka, many messages per call, so that Python is not the limit."""
+"""Shell: produce and consume with librdkafka, many messages per call, so that Python is not the limit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from loadtest.broker.jobs.spec import Result, Spec, Stopwatch, payload
+from loadtest.benchmarks.broker.jobs.spec import Result, Spec, Stopwatch, payload
 
 AT_ONCE_BYTES = 1 << 20
 QUEUE_KB = 64 * 1024
 
 
 def produce(spec: Spec) -> Result:
-    """For so long, or so many; until the last one is acknowledged."""
+    """Send for the given time or number of records, and wait for the last acknowledgement."""
     size, partitions = spec["size"], spec.get("partitions", 1)
     producer = Producer(
         {
@@ -36,7 +36,7 @@ def produce(spec: Spec) -> Result:
         rejected += error is not None
 
     producer.produce(spec["topic"], value, partition=0, on_delivery=failed)
-    producer.flush(30)  # metadata and connection are there
+    producer.flush(30)  # wait for metadata and a connection
     messages = [{"value": value, "partition": n % partitions} for n in range(at_once)]
     queued = 1
     watch = Stopwatch()
@@ -53,14 +53,14 @@ def produce(spec: Spec) -> Result:
 
 
 def consume(spec: Spec) -> Result:
-    """So many records from the beginning of the topic."""
+    """Read the given number of records from the beginning of the topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": f"127.0.0.1:{spec['port']}",
             "group.id": "benchmark",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "fetch.queue.backoff.ms": 5,  # by default it sleeps a second when its queue is full
+            "fetch.queue.backoff.ms": 5,  # the default sleeps for a second when the queue is full
             "log_level": 0,
         }
     )

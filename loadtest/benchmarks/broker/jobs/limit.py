@@ -1,4 +1,4 @@
-"""Shell: what the machine itself can do: bytes from a socket into a file, and back. The other end is a second job."""
+"""Shell: the limits of the machine: bytes from a socket into a file and back. The other end is a second job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from loadtest.broker.jobs.spec import Result, Spec, Stopwatch
+from loadtest.benchmarks.broker.jobs.spec import Result, Spec, Stopwatch
 
 PIECE = 1 << 20
 FILE_PIECES = 256
 
 
 def copy_in(spec: Spec) -> Result:
-    """Socket → file: the least that a produced byte costs."""
+    """Socket → file: the minimum cost of a produced byte."""
     with _other_end("endless-source") as opened, tempfile.TemporaryFile(dir=spec["folder"]) as file:
         buffer = memoryview(bytearray(PIECE))
         copied = 0
@@ -31,7 +31,7 @@ def copy_in(spec: Spec) -> Result:
 
 
 def copy_out(spec: Spec) -> Result:
-    """File → socket, through memory: the least that a consumed byte costs without sendfile."""
+    """File → memory → socket: the minimum cost of a consumed byte without sendfile."""
     with _other_end("endless-sink") as opened, tempfile.TemporaryFile(dir=spec["folder"]) as file:
         for _ in range(FILE_PIECES):
             file.write(bytes(PIECE))
@@ -64,7 +64,9 @@ def sink(spec: Spec) -> Result:
 def _other_end(job: str) -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         spec = json.dumps({"port": server.getsockname()[1], "topic": ""})
-        process = subprocess.Popen([sys.executable, "-m", "loadtest.broker.jobs", job, spec], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", job, spec], stdout=subprocess.DEVNULL
+        )
         opened = server.accept()[0]
     try:
         with opened:

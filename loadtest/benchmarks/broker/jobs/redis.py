@@ -1,6 +1,6 @@
-"""Shell: the same loads on a Redis Stream, in RESP packed by hand.
+"""Shell: the same loads on a Redis stream, with prepared RESP commands.
 
-Ids are given here and of one length, so that answers have a known size and nothing needs to be parsed.
+The client chooses ids of one length, so responses have a known size and need no parsing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import select
 import socket
 import time
 
-from loadtest.broker.jobs.spec import Result, Spec, Stopwatch, payload
+from loadtest.benchmarks.broker.jobs.spec import Result, Spec, Stopwatch, payload
 
 _FIRST = 1_000_000_000
 _ACK_BYTES = len(b"$12\r\n1-1000000000\r\n")
@@ -24,7 +24,7 @@ def add(stream: str, identity: bytes, value: bytes) -> bytes:
 
 
 def produce(spec: Spec) -> Result:
-    """XADD, pipelined on one connection, one megabyte at a time and one more on its way."""
+    """XADD, pipelined on one connection in blocks of one megabyte, with the next block already in flight."""
     size, opened = spec["size"], socket.create_connection(("127.0.0.1", spec["port"]))
     value, most, seconds = payload(size), spec.get("records", 1 << 60), spec.get("seconds", 600.0)
     at_once = max(10, IN_FLIGHT_BYTES // size)
@@ -45,7 +45,7 @@ def produce(spec: Spec) -> Result:
 
 
 def consume(spec: Spec) -> Result:
-    """XREAD, a megabyte an answer, one request ahead."""
+    """XREAD, one megabyte per response, with the next request already in flight."""
     size, name, opened = spec["size"], spec["topic"].encode(), socket.create_connection(("127.0.0.1", spec["port"]))
     at_once = max(10, IN_FLIGHT_BYTES // size)
     rounds = spec["records"] // at_once
@@ -71,7 +71,7 @@ def consume(spec: Spec) -> Result:
 
 
 def unbatched(spec: Spec) -> Result:
-    """One XADD under way on each of many connections."""
+    """Many connections, each with one XADD in flight."""
     request = add(spec["topic"], b"*", payload(spec["size"]))
     sockets = [socket.create_connection(("127.0.0.1", spec["port"])) for _ in range(spec["connections"])]
     by_number = {opened.fileno(): (opened.recv, opened.sendall) for opened in sockets}

@@ -1,4 +1,4 @@
-"""What jobs are told and what they say."""
+"""The input and the output of jobs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Spec(TypedDict):
     size: NotRequired[int]  # bytes of a value
     acks: NotRequired[str]
     seconds: NotRequired[float]  # stop after
-    records: NotRequired[int]  # or after so many
+    records: NotRequired[int]  # or after this many
     connections: NotRequired[int]
-    batch: NotRequired[int]  # records of a raw request
-    rate: NotRequired[float]  # records a second; 0: as many as possible
+    batch: NotRequired[int]  # records per raw request
+    rate: NotRequired[float]  # records per second; 0: as many as possible
     redis: NotRequired[bool]
     folder: NotRequired[str]
 
@@ -27,7 +27,7 @@ Result = dict[str, Any]
 
 
 class Stopwatch:
-    """Wall time and own CPU time since it was made."""
+    """Wall-clock time and own CPU time since its creation."""
 
     def __init__(self) -> None:
         self._cpu = _cpu()
@@ -51,7 +51,7 @@ class Stopwatch:
 
 
 def payload(size: int) -> bytes:
-    """Bytes that no layer could make shorter."""
+    """Random bytes, which no layer can compress."""
     return os.urandom(size)
 
 
