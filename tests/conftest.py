@@ -1,7 +1,7 @@
-"""Shared by all tests: what a test needs of the machine, and what happens when it is not there.
+"""Shared by all tests: fixtures, and what happens if the machine lacks a tool.
 
-A user without Java can run the tests: what needs it is skipped and says so. CI has everything: there the same
-absence is a failure, for a test that never runs proves nothing.
+A user without Java can run the tests; those that need it are skipped with a reason. In CI a missing tool is a failure,
+because a test that never runs proves nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def in_ci() -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """What has been imported stays: to look through all of it at each collection would cost more than most tests."""
+    """Freeze imported modules, because scanning them in every garbage collection takes longer than most tests."""
     gc.collect()
     gc.freeze()
 

@@ -1,7 +1,7 @@
-"""What strangers leave behind goes where nobody is blamed.
+"""Sockets that kafka-python leaves open must not fail an unrelated test.
 
-kafka-python forgets the socket of a connection that is being refused, and what it logs of that holds the socket until a
-test is over with all it has told. So it is forgiven where brokers die, and nowhere else.
+kafka-python forgets the socket of a refused connection, and its log record keeps the socket alive until the test is
+over. So ResourceWarnings are ignored in the tests that stop brokers, and nowhere else.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 WHERE = ("tests/concurrency/", "tests/conformance/")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # the mark has to be there before pytest looks for it
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # the marker must exist before pytest reads it
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """After a test's last word; while it runs, its own filter forgives."""
+    """Collect the sockets right after the test; during the test, the marker ignores the warnings."""
     if not item.nodeid.startswith(WHERE):
         return (yield)
     item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

@@ -1,26 +1,23 @@
-"""Postgres, Redis and mqcore for tests: real processes, one of each a session, on free ports, in folders of their own.
+"""Postgres, Redis and mqcore for tests: real processes on free ports, started once per session.
 
-A test that asks for `db` or `transactional_db` (or lies in tests/concurrency) has a database with all tables on such a
-Postgres, and `settings.ENVIRONMENT` points at the servers. Who asks for none of it starts nothing.
+A test that uses `db` or `transactional_db` (or lies in tests/concurrency) has a database with all tables on this
+Postgres, and `settings.ENVIRONMENT` points at the servers. A test that uses none of these fixtures starts nothing.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from redis import Redis
 
-from seckill.stack import ready, servers
-from seckill.stack.broker import BrokerProcess, free_port
+from seckill.stack.broker_process import BrokerProcess
+from seckill.stack.child_processes import free_ports, wait_until
+from seckill.stack.server_set import running_postgres, running_redis
 from tests.conformance.peer import make_broker
 
 PATIENCE_S = 60.0
@@ -38,13 +35,13 @@ class Services:
         return f"redis://127.0.0.1:{self.redis_port}/0"
 
     def environment(self, **more: str) -> dict[str, str]:
-        """For a process of ours that is to work on the test's database; after the database is made."""
+        """Variables for a process that works on the test's database, which must exist by then."""
         from django.conf import settings
 
         base = {name: value for name, value in os.environ.items() if not name.startswith("SECKILL_")}
         database = settings.DATABASES["default"]
         return base | {
-            "DJANGO_SETTINGS_MODULE": "seckill.settings",
+            "DJANGO_SETTINGS_MODULE": "seckill.config.settings",
             "KAFKA_BOOTSTRAP_SERVERS": settings.ENVIRONMENT.kafka_bootstrap_servers,
             "SECKILL_DATABASE_URL": f"postgresql://seckill@127.0.0.1:{self.postgres_port}/{database['NAME']}",
             "SECKILL_ADMISSION_REDIS_URL": self.redis_url,
@@ -57,35 +54,10 @@ class Services:
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     folder = tmp_path_factory.mktemp("servers")
-    made = Services(free_port(), free_port())
-    servers.init_postgres(folder / "postgres")
-    command, how = servers.postgres_command(folder / "postgres", made.postgres_port)
-    command += ["-c", "fsync=off", "-c", "shared_buffers=64MB"]  # a process may be killed here, the machine may not
-    url = f"postgresql://seckill@127.0.0.1:{made.postgres_port}/postgres"
-    redis = servers.redis_command(folder / "redis", made.redis_port)
-    with (
-        running(command, folder / "postgres.log", ready.postgres(url), **how),
-        running(redis, folder / "redis.log", ready.redis(made.redis_url)),
-    ):
+    made = Services(*free_ports(2))
+    options = ("-c", "fsync=off", "-c", "shared_buffers=64MB")  # tests kill processes, but never the machine
+    with running_postgres(folder, made.postgres_port, *options), running_redis(folder, made.redis_port):
         yield made
-
-
-@contextmanager
-def running(command: Sequence[str], log: Path, missing: ready.Check, **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A server until the end of the block, ready when the block begins."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **how)
-    try:
-        until(lambda: process.poll() is not None or missing() is None, f"{command[0]} to be ready")
-        assert process.poll() is None, log.read_text()
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()  # Postgres waits for those who are still connected
-            process.wait()
 
 
 # ── what pytest-django asks for ──────────────────────────────────────────────────────────────────
@@ -93,13 +65,13 @@ def running(command: Sequence[str], log: Path, missing: ready.Check, **how: Any)
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """The whole server is thrown away after the session: nobody needs to drop the database."""
+    """The session deletes the whole server afterwards, so no database needs to be dropped."""
     return True
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(services: Services) -> None:
-    """Nobody here asks for Django's permissions: to write them anew after each test would cost more than the test."""
+    """Do not write Django's permissions after every test: no test reads them, and writing them is slow."""
     from django.conf import settings
     from django.contrib.contenttypes.management import create_contenttypes
     from django.db.models.signals import post_migrate
@@ -134,8 +106,7 @@ def redis(services: Services, django_db_modify_db_settings: None) -> Iterator[Re
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """mqcore, or Apache Kafka with `TEST_BROKER=kafka`; topics are made by whoever needs them. `settings.ENVIRONMENT`
-    points at it."""
+    """mqcore, or Apache Kafka with `TEST_BROKER=kafka`, without topics; `settings.ENVIRONMENT` points at it."""
     from django.conf import settings
 
     with make_broker(tmp_path_factory.mktemp("broker"), {"auto.create.topics.enable": "false"}) as process:
@@ -171,8 +142,5 @@ def together(works: Sequence[Callable[[], Result]]) -> list[Result | BaseExcepti
     return results
 
 
-def until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
+def until(holds: Callable[[], object], what: str, seconds_max: float = PATIENCE_S) -> None:
+    wait_until(holds, what, seconds_max, poll_s=0.02)

@@ -1,7 +1,7 @@
-"""Several processes share the tests (`pytest -n 2`): each takes files, one after the other, and has servers of its own.
+"""How several processes share the tests (`pytest -n 2`): each takes whole files in turn and has its own servers.
 
-A file stays together, and so do those that share what is costly to start. They are taken in the order in which they
-were collected, so what is long should be named first (Makefile).
+Files that share an expensive fixture stay together. Processes take files in the order of collection, so the Makefile
+names long-running folders first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOGETHER = {
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # untyped there
     def _split_scope(self, nodeid: str) -> str:
-        """What a test stays together with."""
+        """The name of the group to which a test belongs."""
         file = nodeid.partition("::")[0]
         return next((what for what, files in TOGETHER.items() if file.startswith(files)), file)
 

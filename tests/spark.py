@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one, and records for it to read. Who asks for none starts no Java."""
+"""One Spark session for all tests that need one, and records for it to read. Other tests do not start Java."""
 
 from __future__ import annotations
 
@@ -16,43 +16,44 @@ import pytest
 from gateway.events import PurchaseRequested
 from inventory.events import Decision, PurchaseDecided, UnitsReleased
 from orders.events import OrderChanged, OrderEvent
-from seckill.envelope import Envelope, Origin
-from seckill.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS, TOPICS
+from seckill.messaging.envelope import Envelope
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_DIVERTED, PURCHASE_REQUESTS, TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPACE = UUID("57a70000-0000-4000-8000-000000000000")
 BEGAN_MS = int(time.time() - 24 * 3600) * 1000
-"""Yesterday: topics forget what is older than a week."""
+"""Yesterday, because topics delete records that are older than a week."""
 SALE, SKU, PRICE = 7, "phone", 9_900
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Small, and made for little data: what Java compiles for much of it would never pay. The connector to Kafka is
-    fetched if it never was."""
-    from analytics import jars, session
+    """A small session with little compilation, because it handles little data. Fetches the connector for Kafka if it is
+    not cached."""
+    from analytics import session, spark_jars
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # py4j leaves sockets to the collector
-        jars.fetch(print)
+        warnings.simplefilter("ignore")  # py4j leaves sockets to the garbage collector
+        spark_jars.fetch_jars(print)
         folder = tmp_path_factory.mktemp("spark")
-        options = session.settings("local[2]", folder)["spark.driver.extraJavaOptions"]
+        options = session.spark_settings("local[2]", folder)["spark.driver.extraJavaOptions"]
         more = {
             "spark.sql.shuffle.partitions": "1",
             "spark.sql.codegen.wholeStage": "false",
             "spark.driver.memory": "768m",
             "spark.driver.extraJavaOptions": f"{options} -XX:TieredStopAtLevel=1",
         }
-        started = session.start("local[2]", folder, more)
+        started = session.start_session("local[2]", folder, more)
         yield started
         started.stop()
         gc.collect()
 
 
 def make_topics(address: str) -> None:
-    """As the sale's, with two partitions each: there is little to spread."""
+    """The topics of the sale with two partitions each."""
     from kafka import KafkaAdminClient
     from kafka.admin import NewTopic
 
@@ -65,7 +66,7 @@ def make_topics(address: str) -> None:
 
 @dataclass
 class Sale:
-    """Messages as the services write them, by topic, with the times at which they came into the log."""
+    """Messages as the services write them, by topic, with their times in the log."""
 
     sent: dict[str, list[tuple[str, bytes | None, int]]] = field(default_factory=lambda: {name: [] for name in TOPICS})
     now_ms: int = BEGAN_MS
@@ -83,7 +84,7 @@ class Sale:
 
     def decides(self, request: UUID, user: str, decision: str, took_ms: int = 20) -> None:
         decided = PurchaseDecided(request, user, SALE, SKU, 1, PRICE, Decision(decision), 1, self.now_ms + took_ms)
-        self.say(INVENTORY_DECISIONS.name, user, decided.envelope(Origin(PURCHASE_REQUESTS.name, 0, 0)))
+        self.say(INVENTORY_DECISIONS.name, user, decided.envelope(RecordPosition(PURCHASE_REQUESTS.name, 0, 0)))
 
     def releases(self, request: UUID, user: str) -> None:
         said = UnitsReleased(request, user, SALE, SKU, 1, "expired", 2)
@@ -106,7 +107,7 @@ class Sale:
         self.sent[topic].append((user, content, self.now_ms))
 
     def rows(self) -> list[tuple[str, int, int, int, bytearray | None]]:
-        """As one partition of each topic would give them: topic, partition, offset, log_ms, value."""
+        """As rows of one partition per topic: topic, partition, offset, log_ms, value."""
         return [
             (topic, 0, offset, at_ms, None if content is None else bytearray(content))
             for topic, sent in self.sent.items()
@@ -114,7 +115,7 @@ class Sale:
         ]
 
     def produce(self, address: str) -> None:
-        """Into the topics of a broker; what was sent is forgotten here."""
+        """Produces the messages to the topics of a broker and forgets them."""
         from kafka import KafkaProducer
 
         producer = KafkaProducer(bootstrap_servers=address, linger_ms=20)
@@ -129,7 +130,7 @@ class Sale:
 
 
 def story() -> Sale:
-    """Twelve buyers and three units; some ask twice, messages come twice, late, or make no sense."""
+    """Twelve buyers and three units. Some buyers send twice, and some messages are duplicated, late or invalid."""
     sale = Sale()
     for number in range(12):
         user = f"buyer-{number}"
@@ -155,7 +156,7 @@ def story() -> Sale:
 
 
 def message(**changes: Any) -> dict[str, Any]:
-    """A purchase request as plain JSON, with something else in its body or around it."""
+    """A purchase request as JSON with changes in its body or envelope."""
     request = str(uuid5(SPACE, "one"))
     body = {
         "request_id": request, "user_id": "anna", "sale_id": SALE, "sku": SKU, "quantity": 1,

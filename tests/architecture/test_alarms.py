@@ -1,4 +1,4 @@
-"""Alarms, sounded by Prometheus' own tool: each at its trouble, with its words, and none at what only looks like it."""
+"""Alerts, evaluated by Prometheus's own tool: each fires for its fault with its text, and not for something similar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_S = 5
 LATER = "12m"
 
 Series = dict[str, str]
-"""Values of each series, one every five seconds, as promtool writes them: `0+1x20` grows by one, twenty times."""
+"""The values of each series, one every five seconds, in promtool's notation: `0+1x20` grows by one, twenty times."""
 
 
 class Trouble(NamedTuple):
@@ -37,30 +37,30 @@ TROUBLES = {
         {'seckill_invariants_broken{job="books"}': "0x142 2 0x40"},
     ),
     "BooksUnknown": Trouble(
-        {}, {}, "Nobody can say whether the books balance", {'seckill_invariants_broken{job="books"}': "0x180"},
+        {}, {}, "The books are not being checked", {'seckill_invariants_broken{job="books"}': "0x180"},
     ),
     "Lag": Trouble(
         {'mqcore_group_lag{group="orders", topic="t", partition="0"}': "600+2.5x180",
          'mqcore_group_lag{group="orders", topic="t", partition="1"}': "600x180"}, {"group": "orders"},
-        "orders is 1560 records behind and does not catch up",
+        "orders is 1560 records behind and not catching up",
         {'mqcore_group_lag{group="orders", topic="t", partition="0"}': "40000-100x180",
          'mqcore_group_lag{group="inventory", topic="t", partition="0"}': "900x180"},
     ),
     "DeadLetters": Trouble(
         {'mqcore_produced_records_total{topic="purchase.requests.dead", partition="0"}': "0x100 2x100"},
-        {"topic": "purchase.requests.dead"}, "2 records could not be worked on, and lie in purchase.requests.dead",
+        {"topic": "purchase.requests.dead"}, "2 records could not be processed and are in purchase.requests.dead",
         {'mqcore_produced_records_total{topic="purchase.requests", partition="0"}': "0+9x180",
          'mqcore_produced_records_total{topic="purchase.requests.dead", partition="0"}': "2x180"},
     ),
     "GroupHalted": Trouble(
         {'seckill_group_halted{group="orders", topic="inventory.decisions"}': "0x100 3x100"},
         {"group": "orders", "topic": "inventory.decisions"},
-        "orders halted in 3 partitions of inventory.decisions: their logs lost records",
+        "orders halted in 3 partitions of inventory.decisions, because their logs lost records",
         {},
     ),
     "EventsHeldBack": Trouble(
         {'seckill_outbox_oldest_seconds{job="orders"}': "0+0.25x180"}, {"job": "orders"},
-        "What is true since 36s has not been told: a relay or the broker stands still",
+        "Events wait in the outbox for 36s, because a relay or the broker stands still",
         {'seckill_outbox_oldest_seconds{job="orders"}': "29x180"},
     ),
     "PartitionsOffline": Trouble(
@@ -71,7 +71,7 @@ TROUBLES = {
     "ServerErrors": Trouble(
         {'haproxy_frontend_http_responses_total{proxy="front", code="2xx"}': "0+90x180",
          'haproxy_frontend_http_responses_total{proxy="front", code="5xx"}': "0+10x180"}, {},
-        "10% of all answers are errors of ours",
+        "10% of all responses are server errors",
         {'haproxy_frontend_http_responses_total{proxy="front", code="2xx"}': "0+98x180",
          'haproxy_frontend_http_responses_total{proxy="front", code="5xx"}': "0+2x180",
          'haproxy_frontend_http_responses_total{proxy="metrics", code="5xx"}': "0+90x180"},
@@ -83,7 +83,8 @@ TROUBLES = {
     ),
     "OrdersOverdue": Trouble(
         {'seckill_orders_overdue_seconds{job="orders"}': "90x180"}, {"job": "orders"},
-        "The oldest unpaid order is 1m 30s beyond its time", {'seckill_orders_overdue_seconds{job="orders"}': "59x180"},
+        "The oldest unpaid order is 1m 30s past its deadline",
+        {'seckill_orders_overdue_seconds{job="orders"}': "59x180"},
     ),
     "DeliveriesLate": Trouble(
         {'seckill_deliveries_late_seconds{channel="sms"}': "121x180"}, {"channel": "sms"},
@@ -91,7 +92,7 @@ TROUBLES = {
     ),
     "ProviderDisagrees": Trouble(
         {'seckill_discrepancies{state="open", kind="lost"}': "1x180"}, {},
-        "1 places where the payment provider's log and ours differ",
+        "The payment provider's log and ours differ in 1 places",
         {'seckill_discrepancies{state="open", kind="lost"}': "0x180",
          'seckill_discrepancies{state="closed", kind="lost"}': "4x180"},
     ),
@@ -113,36 +114,36 @@ def sounding(alert: str, series: Series, *alerts: dict[str, Any]) -> dict[str, A
 
 
 def told(tmp_path: Path, *tests: dict[str, Any]) -> str:
-    """What promtool says that is wrong; empty: nothing."""
-    file = tmp_path / "alarms.json"  # which is YAML, too
+    """The errors that promtool reports, or an empty text."""
+    file = tmp_path / "alarms.json"  # JSON is also valid YAML
     rules = {"rule_files": [str(DEPLOY / "prometheus/alerts.yml")], "evaluation_interval": f"{EVERY_S}s"}
     file.write_text(json.dumps(rules | {"tests": list(tests)}))
     said = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, timeout=60)
     return "" if said.returncode == 0 else said.stdout + said.stderr
 
 
-def test_each_alarm_is_sounded_here() -> None:
+def test_every_alert_is_tested_here() -> None:
     assert set(TROUBLES) == set(RULES)
 
 
-def test_an_alarm_sounds_at_its_trouble_and_not_at_what_looks_like_it(tmp_path: Path) -> None:
+def test_an_alert_fires_for_its_fault_and_not_for_something_similar(tmp_path: Path) -> None:
     sound = [sounding(alert, each.series, expected(alert, each)) for alert, each in TROUBLES.items()]
     silent = [sounding(alert, each.calm) for alert, each in TROUBLES.items()]
     assert told(tmp_path, *sound, *silent) == ""
 
 
-def test_a_gateway_that_is_gone_with_its_address_is_down(tmp_path: Path) -> None:
+def test_a_gateway_whose_address_is_gone_counts_as_down(tmp_path: Path) -> None:
     gone = TROUBLES["Down"]._replace(labels={"job": "gateway"}, summary="gateway does not answer")
     others = {'up{job="orders", instance="orders-sweep:9100"}': "1x180"}
     assert told(tmp_path, sounding("Down", others, expected("Down", gone))) == ""
 
 
-def test_an_alarm_that_does_not_sound_is_noticed(tmp_path: Path) -> None:
+def test_an_alert_that_does_not_fire_is_noticed(tmp_path: Path) -> None:
     said = told(tmp_path, *(sounding(alert, each.calm, expected(alert, each)) for alert, each in TROUBLES.items()))
     assert set(re.findall(r"alertname: (\w+)", said)) == set(TROUBLES)
 
 
-def test_what_prometheus_is_told_is_well_formed() -> None:
+def test_the_prometheus_configuration_is_valid() -> None:
     command = ["promtool", "check", "config", "--syntax-only", str(DEPLOY / "prometheus/prometheus.yml")]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, said.stderr

@@ -1,9 +1,10 @@
-"""docker-compose.yml without Docker: each container is held to the same rules, and runs what `seckill up` runs. What
-Prometheus and Grafana look at is in test_observe.py; what really happens, in tests/journeys/test_compose.py."""
+"""docker-compose.yml without Docker: every container follows the same rules and runs what `seckill up` runs.
+
+test_observe.py checks Prometheus and Grafana; tests/journeys/test_compose.py starts the containers.
+"""
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
 import re
@@ -16,20 +17,20 @@ from typing import Any
 import pytest
 import yaml
 
-from mqcore.config import read as read_broker_settings
-from mqcore.server.doors import refuse_public_listeners
-from seckill import environment
-from seckill.cli import OWN, parser
-from seckill.consistency import command as report
+from mqcore.config import parse_config as parse_broker_config
+from mqcore.host import SystemNetwork
+from mqcore.server.listeners import refuse_public_listeners
+from seckill.config import environment
 from seckill.stack import services
 from seckill.stack.services import Layout
+from tests.architecture.commands import usage_error
 
 ROOT = Path(__file__).parents[2]
 VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}")
 OPEN = {"front", "locust", "grafana", "mqcore"}
-"""All that can be reached from outside of the containers, and from the same machine only."""
+"""The services with a published port, which only this machine can reach."""
 ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd"}
-MOST_MEMORY = 4608 << 20
+MEMORY_MAX = 4608 << 20
 SECRET_TEXT = "a secret of at least thirty-two bytes"
 SECRET = re.compile(r"(PASSWORD|SECRET|_KEY)")
 PLACES = {
@@ -47,7 +48,7 @@ Service = dict[str, Any]
 
 
 def compose(**variables: str) -> dict[str, Any]:
-    """The file as Docker reads it, with these variables set and no others."""
+    """The file as Docker reads it, with only these variables set."""
     text = VARIABLE.sub(
         lambda found: variables.get(found[1], found[2] or ""), (ROOT / "docker-compose.yml").read_text()
     )
@@ -64,7 +65,7 @@ SERVICES: dict[str, Service] = PROJECT["services"]
 
 def complaints(name: str, service: Service) -> Iterator[str]:
     if service.get("read_only") is not True:
-        yield "its file system can be written"
+        yield "its file system is writable"
     if str(service.get("user", "root")).partition(":")[0] in ("root", "0"):
         yield "runs as root"
     if service.get("cap_drop") != ["ALL"] or "cap_add" in service or service.get("privileged"):
@@ -79,31 +80,31 @@ def complaints(name: str, service: Service) -> Iterator[str]:
         yield "its log grows for ever"
     if name in ENDS_BY_ITSELF:
         if service.get("restart") != "no":
-            yield "is started again though it is done"
+            yield "is restarted although it has finished"
     elif service.get("restart") != "unless-stopped" or not service.get("healthcheck", {}).get("test"):
-        yield "is not started again, or nobody looks at its health"
+        yield "is not restarted, or has no health check"
     ports = service.get("ports", [])
     if any(not str(port).startswith("127.0.0.1:") for port in ports):
         yield "strangers can connect"
     if bool(ports) is not (name in OPEN) or service.get("network_mode"):
-        yield "is open, or is not and should be"
+        yield "publishes a port, or does not and should"
     open_networks = {network for network in service["networks"] if network.endswith("-port")}
     if len(ports) != len(open_networks):
-        yield "has a way out that it does not need"
+        yield "has outside access that it does not need"
     for variable, value in service.get("environment", {}).items():
         if SECRET.search(variable) and not variable.endswith("_FILE") and value:
-            yield f"{variable} is written down"
+            yield f"{variable} is written into the file"
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_container_keeps_the_rules(name: str) -> None:
+def test_every_container_follows_the_rules(name: str) -> None:
     assert list(complaints(name, SERVICES[name])) == []
 
 
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (lambda service: service.pop("read_only"), "can be written"),
+        (lambda service: service.pop("read_only"), "is writable"),
         (lambda service: service.update(user="0:0"), "as root"),
         (lambda service: service.pop("user"), "as root"),
         (lambda service: service.update(cap_add=["NET_ADMIN"]), "capabilities"),
@@ -112,11 +113,11 @@ def test_a_container_keeps_the_rules(name: str) -> None:
         (lambda service: service.pop("init"), "end well"),
         (lambda service: service.pop("logging"), "log grows"),
         (lambda service: service.update(healthcheck={"disable": True}), "health"),
-        (lambda service: service.update(restart="no"), "not started again"),
+        (lambda service: service.update(restart="no"), "is not restarted"),
         (lambda service: service.update(ports=["8000:8080"]), "strangers"),
-        (lambda service: service.pop("ports"), "is not and should be"),
-        (lambda service: service.update(networks=["inside"]), "way out"),
-        (lambda service: service.update(environment={"SECKILL_SECRET_KEY": "x"}), "written down"),
+        (lambda service: service.pop("ports"), "does not and should"),
+        (lambda service: service.update(networks=["inside"]), "outside access"),
+        (lambda service: service.update(environment={"SECKILL_SECRET_KEY": "x"}), "written into the file"),
     ],
 )
 def test_a_container_that_breaks_a_rule_is_noticed(spoil: Callable[[Service], object], complaint: str) -> None:
@@ -125,15 +126,15 @@ def test_a_container_that_breaks_a_rule_is_noticed(spoil: Callable[[Service], ob
     assert any(complaint in each for each in complaints("front", service))
 
 
-def test_a_container_that_is_opened_is_noticed() -> None:
+def test_a_container_that_is_opened_to_the_outside_is_noticed() -> None:
     service = copy.deepcopy(SERVICES["postgres"])
     service["ports"] = ["127.0.0.1:5432:5432"]
-    assert "is open, or is not and should be" in list(complaints("postgres", service))
+    assert "publishes a port, or does not and should" in list(complaints("postgres", service))
 
 
-def test_what_starts_without_a_profile_may_not_take_more_than_four_and_a_half_gigabytes() -> None:
+def test_the_default_containers_need_at_most_four_and_a_half_gigabytes() -> None:
     default = [service for service in SERVICES.values() if "profiles" not in service]
-    assert 2 << 30 < sum(_bytes(service["mem_limit"]) * service.get("scale", 1) for service in default) <= MOST_MEMORY
+    assert 2 << 30 < sum(_bytes(service["mem_limit"]) * service.get("scale", 1) for service in default) <= MEMORY_MAX
 
 
 def test_all_profiles_are_known() -> None:
@@ -150,15 +151,15 @@ def test_volumes_and_networks_are_declared_and_used() -> None:
         assert (network or {}).get("internal", False) is not name.endswith("-port"), name
 
 
-def test_containers_with_a_way_out_do_not_reach_each_other_nor_the_servers() -> None:
-    """Locust and Grafana can be reached from this machine: neither may reach the servers behind."""
+def test_containers_with_outside_access_reach_neither_each_other_nor_the_servers() -> None:
+    """Locust and Grafana are reachable from this machine, so neither may reach the servers."""
     for name in ("locust", "grafana", "crowd"):
         assert "inside" not in SERVICES[name]["networks"], name
     published = [network for service in SERVICES.values() for network in service["networks"] if "-port" in network]
     assert len(published) == len(set(published)) == len(OPEN)
 
 
-def test_the_payment_provider_sees_no_secret_but_its_own() -> None:
+def test_the_payment_provider_sees_only_its_own_secret() -> None:
     assert {volume.partition(":")[0] for volume in SERVICES["sandbox"]["volumes"]} == {"sandbox", "sandbox-secrets"}
 
 
@@ -168,15 +169,15 @@ def test_a_container_of_an_image_that_is_built_here_is_never_pulled() -> None:
             assert service.get("pull_policy") == "never", name
 
 
-def test_a_taken_port_names_the_variable_that_moves_it() -> None:
-    """Docker's message names the container, which is the only part of it that is ours."""
+def test_dockers_message_about_a_taken_port_names_our_variable() -> None:
+    """Docker's message contains the container's name, which is the only part that we choose."""
     text = (ROOT / "docker-compose.yml").read_text()
     for name in OPEN:
         variable = SERVICES[name]["container_name"].rpartition("-")[2]
         assert f"127.0.0.1:${{{variable}:-" in text, name
 
 
-def test_an_image_of_ours_is_built_by_one_service_and_used_by_the_others() -> None:
+def test_each_of_our_images_is_built_by_one_service() -> None:
     ours = [service for service in SERVICES.values() if service["image"].startswith("seckill:")]
     built = {service["image"]: service["build"]["target"] for service in ours if "build" in service}
     assert {service["image"] for service in ours} == set(built)
@@ -189,7 +190,7 @@ def test_an_image_of_ours_is_built_by_one_service_and_used_by_the_others() -> No
 
 
 def test_compose_runs_what_the_stack_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a process listens, and where it writes, may differ; a change in seckill/stack/services.py is one here."""
+    """Listen addresses and folders may differ; any other change in seckill/stack/services.py must be made here too."""
     monkeypatch.delenv("SECKILL_DATABASE_URL", raising=False)
     monkeypatch.delenv("SECKILL_GATE_REDIS_URL", raising=False)
     rows = {row.name: row for row in services.services(Layout(tmp_path)) if row.name not in ("postgres", "redis")}
@@ -202,24 +203,22 @@ def test_compose_runs_what_the_stack_runs(tmp_path: Path, monkeypatch: pytest.Mo
         assert service.get("scale", 1) == max(1, row.count), name
 
 
-def test_every_word_of_ours_in_it_is_one_that_the_command_line_knows() -> None:
+def test_every_seckill_command_in_it_exists() -> None:
     found = 0
     for service in SERVICES.values():
         said = [*service.get("entrypoint", []), *service.get("command", [])]
         if said[:3] == ["python", "-m", "seckill.cli"]:
             found += 1
-            _parsed(said[3:])
+            assert usage_error(said[3:]) == ""
     assert found > 10
 
 
-def test_a_word_that_the_command_line_does_not_know_is_noticed() -> None:
-    with pytest.raises(SystemExit):
-        _parsed(["consume", "inventory.everything"])
-    with pytest.raises(SystemExit):
-        _parsed(["report", "--metrics", "9100"])
+def test_an_unknown_command_is_noticed() -> None:
+    assert "inventory.everything" in usage_error(["consume", "inventory.everything"])
+    assert "--metrics" in usage_error(["report", "--metrics", "9100"])
 
 
-def test_the_environment_it_sets_is_one_that_the_services_understand(tmp_path: Path) -> None:
+def test_the_services_accept_the_environment_that_it_sets(tmp_path: Path) -> None:
     for service in SERVICES.values():
         variables = {name: str(value) for name, value in service.get("environment", {}).items()}
         for name in [name for name in variables if name.startswith("SECKILL_") and name.endswith("_FILE")]:
@@ -232,17 +231,17 @@ def test_the_environment_it_sets_is_one_that_the_services_understand(tmp_path: P
             assert read.secret_key == SECRET_TEXT and read.kafka_bootstrap_servers == "mqcore:9092"
 
 
-def test_another_broker_is_one_variable() -> None:
+def test_another_broker_needs_one_variable() -> None:
     there = compose(KAFKA_BOOTSTRAP_SERVERS="kafka:9092")["services"]
     ours = [service for service in there.values() if "KAFKA_BOOTSTRAP_SERVERS" in service.get("environment", {})]
     assert len(ours) > 10
     assert {service["environment"]["KAFKA_BOOTSTRAP_SERVERS"] for service in ours} == {"kafka:9092"}
 
 
-def test_the_broker_may_listen_to_the_other_containers_and_fits_into_its_memory() -> None:
+def test_the_brokers_listeners_are_allowed_and_its_limits_fit_into_its_memory() -> None:
     command = SERVICES["mqcore"]["command"]
-    config = read_broker_settings("", [after for word, after in pairwise(command) if word == "--set"])
-    refuse_public_listeners(config)
+    config = parse_broker_config("", [after for word, after in pairwise(command) if word == "--set"])
+    refuse_public_listeners(config, SystemNetwork())
     memory = config.socket_request_max_bytes + config.queued_max_request_bytes + config.queued_max_response_bytes
     assert memory <= _bytes(SERVICES["mqcore"]["mem_limit"]) // 3
 
@@ -250,18 +249,18 @@ def test_the_broker_may_listen_to_the_other_containers_and_fits_into_its_memory(
 # ── the way in ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_gateways_believe_the_front_and_nobody_else_about_addresses() -> None:
+def test_the_gateways_trust_only_the_front_about_client_addresses() -> None:
     for variables in ({}, {"INSIDE_NET": "10.1.2"}):
         project = compose(**variables)
         front = project["services"]["front"]["networks"]["inside"]["ipv4_address"]
         [pool] = project["networks"]["inside"]["ipam"]["config"]
         assert ip_address(front) in ip_network(pool["subnet"])
-        assert ip_address(front) not in ip_network(pool["ip_range"]), "no other container can be given it"
+        assert ip_address(front) not in ip_network(pool["ip_range"]), "Docker assigns it to no other container"
         for name in ("gateway", "live"):
             assert project["services"][name]["environment"]["SECKILL_TRUSTED_PROXIES"] == front
 
 
-def test_a_stranger_cannot_name_an_address_at_the_port_that_is_published() -> None:
+def test_a_client_cannot_fake_its_address_on_the_published_port() -> None:
     text = (ROOT / "deploy/front/haproxy.cfg").read_text()
     assert 'set-header X-Forwarded-For "%[src]" unless is_named' in text
     assert re.findall(r"acl is_named (.*)", text) == ["dst_port 8081", "env(TRUST_CLIENT_ADDRESSES) -m str 1"]
@@ -270,7 +269,7 @@ def test_a_stranger_cannot_name_an_address_at_the_port_that_is_published() -> No
     assert str(SERVICES["front"]["environment"]["TRUST_CLIENT_ADDRESSES"]) == "0"
 
 
-def test_front_leads_to_services_that_are_there() -> None:
+def test_front_routes_to_existing_services() -> None:
     text = (ROOT / "deploy/front/haproxy.cfg").read_text()
     led = dict(re.findall(r"server-template \S+ \d+ ([\w-]+):(\d+)", text))
     ports = {name: SERVICES[name]["command"][SERVICES[name]["command"].index("--port") + 1] for name in led}
@@ -280,24 +279,13 @@ def test_front_leads_to_services_that_are_there() -> None:
 # ── reading them ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
-    if words[0] == "report":
-        return report._parser().parse_args(words[1:])
-    if words[0] in OWN:
-        from analytics import command as stats
-
-        return stats._parser().parse_args(words[1:])
-    return parser().parse_args(words)
-
-
 SETTINGS_OF_THE_PLACE = re.compile(
     r"(advertised\.)?listener|metrics\.|allow\.unauthenticated|inter\.broker|max\.connections|queued\.max|socket\.request"
 )
 
 
 def _of_the_place(words: list[str]) -> list[str]:
-    """Without what says where: addresses, folders, the name of a secret's file, what is shown to Prometheus, and what
-    the broker allows for the memory and the addresses that there are."""
+    """A command without options that may differ: addresses, folders, secret files, metrics, and the broker's limits."""
     kept, rest = [], iter(words)
     for word in rest:
         if word in PLACES:
@@ -315,8 +303,8 @@ def _bytes(text: str) -> int:
     return int(text[:-1]) << {"m": 20, "g": 30}[text[-1]]
 
 
-def test_no_folder_of_an_image_is_forgotten() -> None:
-    """A package that is new comes into the images, or the first one to import it finds it missing."""
+def test_every_package_is_in_the_images() -> None:
+    """A new package that the images lack would be noticed only by the first import in a container."""
     taken = {
         line[1:].partition("/")[0] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
     }

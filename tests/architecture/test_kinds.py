@@ -1,7 +1,7 @@
-"""Every module of mqcore is of one kind, says which in its first line, and imports what that kind may.
+"""Every module of mqcore has a kind. The first word of its docstring names it, and the kind limits its imports.
 
-Where order, time or failure decides something, the code takes them as arguments; then a test can choose them.
-A module that names no kind (a port, a contract, a vocabulary) is held to the strictest rule.
+Code whose behaviour depends on order, time or failure takes them as arguments, so a test can choose them. Modules that
+have no behaviour (a port, values, a table) and the modules of the APIs follow the strictest rule.
 """
 
 from __future__ import annotations
@@ -21,18 +21,37 @@ FORBIDDEN = {
     "shell": frozenset[str](),
 }
 STRICTEST = FORBIDDEN["machine"]
+WITHOUT_BEHAVIOUR = frozenset({"port", "values", "table"})
+
+
+def first_word(source: str) -> str:
+    words = (ast.get_docstring(ast.parse(source)) or "").split(maxsplit=1)
+    return words[0].strip(":,.") if words else ""
 
 
 def kind_of(source: str) -> str | None:
-    """The kind that the docstring's first word names, if it names one."""
-    docstring = ast.get_docstring(ast.parse(source)) or ""
-    words = docstring.split(maxsplit=1)
-    first = words[0].strip(":,.").lower() if words else ""
-    return first if first in FORBIDDEN else None
+    """The kind that the first word of the docstring names; None for other modules."""
+    kind = first_word(source).lower()
+    return kind if kind in FORBIDDEN else None
+
+
+def api_name(source: str) -> str | None:
+    """The name in `API = Api(key, name, …)`."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Assign([ast.Name("API")], ast.Call(ast.Name("Api"), [_, ast.Constant(str(name)), *_])):
+                return name
+    return None
+
+
+def says_what_it_is(source: str, is_package: bool) -> bool:
+    """Whether the first word is a kind, or the API that the module implements. Packages have a sign of their own."""
+    word = first_word(source)
+    return is_package or word.lower() in FORBIDDEN.keys() | WITHOUT_BEHAVIOUR or word == api_name(source)
 
 
 def imported(source: str) -> set[str]:
-    """The top-level names of everything the module imports when it runs (not what only the type checker sees)."""
+    """The top-level names of what the module imports at run time, without imports for the type checker only."""
     names: set[str] = set()
 
     class Visitor(ast.NodeVisitor):
@@ -53,7 +72,7 @@ def imported(source: str) -> set[str]:
     return names
 
 
-def offences(source: str) -> set[str]:
+def forbidden_imports(source: str) -> set[str]:
     kind = kind_of(source)
     return imported(source) & (FORBIDDEN[kind] if kind else STRICTEST)
 
@@ -63,10 +82,11 @@ def modules() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_opens_with_a_docstring_and_imports_only_what_its_kind_may(path: Path) -> None:
+def test_a_module_names_its_kind_and_imports_only_what_its_kind_may(path: Path) -> None:
     source = path.read_text()
-    assert ast.get_docstring(ast.parse(source)), "no docstring: what kind of module is this, and what does it promise?"
-    assert not offences(source), f"a {kind_of(source) or 'module of no kind'} must not import these"
+    assert first_word(source), "no docstring"
+    assert says_what_it_is(source, path.name == "__init__.py"), f"the docstring begins with {first_word(source)!r}"
+    assert not forbidden_imports(source), f"a {kind_of(source) or 'module of no kind'} must not import these"
 
 
 @pytest.mark.parametrize(
@@ -82,5 +102,20 @@ def test_a_module_opens_with_a_docstring_and_imports_only_what_its_kind_may(path
         ('"""Machine: x."""\nif TYPE_CHECKING:\n    import asyncio', set()),
     ],
 )
-def test_the_rule_finds_what_it_forbids_and_only_that(source: str, expected: set[str]) -> None:
-    assert offences(source) == expected
+def test_the_import_rule_finds_exactly_the_forbidden_imports(source: str, expected: set[str]) -> None:
+    assert forbidden_imports(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('"""Machine: x."""', True),
+        ('"""Port: x."""', True),
+        ('"""Fetch: x."""\nAPI = Api(1, "Fetch", 4, 16)', True),
+        ('"""Fetches: x."""\nAPI = Api(1, "Fetch", 4, 16)', False),
+        ('"""What x does."""', False),
+        ("x = 1", False),
+    ],
+)
+def test_the_rule_of_the_first_word_accepts_kinds_and_the_name_of_the_api(source: str, expected: bool) -> None:
+    assert says_what_it_is(source, is_package=False) is expected

@@ -1,7 +1,7 @@
-"""Alarms and pictures without Prometheus: each is of metrics, and of labels, that a process shows whom it really asks.
+"""Alerts and panels without Prometheus: each uses metrics and labels that a scraped process publishes.
 
-A name that nobody shows gives an alarm that never sounds and a picture that is always empty, and neither complains.
-What Prometheus makes of the expressions is in tests/journeys/test_compose.py.
+A misspelt metric makes an alert that never fires or a panel that is always empty, without an error. Whether Prometheus
+can evaluate the expressions is checked in tests/journeys/test_compose.py.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any, cast
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client import Histogram as PrometheusHistogram
 
 from gateway import metrics as of_gateway
 from mqcore import gauges
 from mqcore.metrics import Family, Histogram, Metrics
-from seckill.consistency.live.residuals import Residual, as_metrics
-from seckill.processes import METRICS
-from seckill.reaching import named
+from seckill.messaging.service_registry import METRICS, load_object
+from seckill.monitoring.metrics import ComputedMetric
+from seckill.report.live.residuals import Residual, as_metrics
 from tests.architecture.test_compose import SERVICES
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -30,7 +32,7 @@ OF_HAPROXY = {
     "haproxy_frontend_http_requests_total": {"proxy"},
     "haproxy_frontend_http_responses_total": {"proxy", "code"},
 }
-"""Its own names: those that we use. The journey sees that there are numbers behind them."""
+"""The metrics of HAProxy that we use. The journey checks that they have values."""
 
 SELECTOR = re.compile(r"\b((?:seckill|mqcore|haproxy)_\w+|up|ALERTS)\b(?:\{([^}]*)\})?")
 MATCHER = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
@@ -42,7 +44,7 @@ Shown = dict[str, set[str]]
 
 
 def host(job: dict[str, Any]) -> str:
-    """The one service that a job asks."""
+    """The service that a job scrapes."""
     [found] = [target.partition(":")[0] for group in job.get("static_configs", ()) for target in group["targets"]] or [
         name for group in job["dns_sd_configs"] for name in group["names"]
     ]
@@ -50,22 +52,38 @@ def host(job: dict[str, Any]) -> str:
 
 
 def shown_by(service: str) -> Shown:
-    """What a container shows, by what it is told to run."""
+    """The metrics that a container publishes, judged by its command."""
     command = [str(word) for word in SERVICES[service].get("command", ())]
     if service == "front":
         return OF_HAPROXY
     if service == "gateway":
-        return _labels(of_gateway.FAMILIES)
+        return _labels_of(of_gateway.REGISTRY)
     if service == "mqcore":
         metrics = Metrics()
-        gauges.declare(metrics, cast(Any, None), cast(Any, None), cast(Any, None))  # they are read when they are asked
+        gauges.declare_gauges(
+            metrics, cast(Any, None), cast(Any, None), cast(Any, None)
+        )  # these are computed on request
         return _labels(metrics._families)
     if "--metrics-port" not in command:
         return {}
     if "report" in command:
         page = as_metrics([Residual("I1", "units", 1)])
         return {name: set(MATCHER.findall(labels or "")) for name, labels in SELECTOR.findall(page)}
-    return _labels(named(METRICS[command[command.index("sweep") + 1]]))
+    return _labels_of(load_object(METRICS[command[command.index("sweep") + 1]]))
+
+
+def _labels_of(registry: CollectorRegistry) -> Shown:
+    """Without collecting samples, because those come from tables."""
+    found: Shown = {}
+    for collector in registry._collector_to_names:
+        if isinstance(collector, ComputedMetric):
+            found[collector.name] = set(collector.labels)
+        else:
+            assert isinstance(collector, PrometheusHistogram)
+            labels = set(collector._labelnames)
+            found |= {f"{collector._name}_{end}": labels for end in ("count", "sum")}
+            found[f"{collector._name}_bucket"] = {*labels, "le"}
+    return found
 
 
 def _labels(families: list[Family]) -> Shown:
@@ -80,7 +98,7 @@ def _labels(families: list[Family]) -> Shown:
 
 
 def everything() -> Shown:
-    """By all whom Prometheus asks; it adds who it was."""
+    """All published metrics; Prometheus adds the labels `job` and `instance`."""
     found = dict(OF_PROMETHEUS)
     for job in ASKED:
         found |= shown_by(host(job))
@@ -88,21 +106,21 @@ def everything() -> Shown:
 
 
 def complaints(expression: str, *texts: str) -> Iterator[str]:
-    """`texts` speak of labels of what comes out."""
+    """Why an expression or the labels in `texts` are wrong."""
     shown = everything()
     selectors = SELECTOR.findall(GROUPED.sub("", expression))
     if not selectors:
-        yield f"of nothing: {expression}"
+        yield f"no metric in: {expression}"
     for name, matchers in selectors:
         if name not in shown:
-            yield f"nobody shows {name}"
+            yield f"no service publishes {name}"
             continue
         yield from (f"{name} has no {label}" for label in MATCHER.findall(matchers) if label not in shown[name])
     had = set.union(*(shown.get(name, set()) for name, _ in selectors)) if selectors else set()
     grouped = [label.strip() for labels in GROUPED.findall(expression) for label in labels.split(",")]
-    yield from (f"nothing in it has {label}" for label in grouped if label not in had)
+    yield from (f"no metric in it has {label}" for label in grouped if label not in had)
     kept = set(grouped) if grouped else had
-    yield from (f"{label} is told and not there" for text in texts for label in TOLD.findall(text) if label not in kept)
+    yield from (f"{label} is used but missing" for text in texts for label in TOLD.findall(text) if label not in kept)
 
 
 def alarms() -> list[dict[str, Any]]:
@@ -114,32 +132,32 @@ def panels() -> list[dict[str, Any]]:
     return list(json.loads((DEPLOY / "grafana/dashboards/sale.json").read_text())["panels"])
 
 
-def test_prometheus_asks_services_that_are_there_and_show_something() -> None:
+def test_prometheus_scrapes_existing_services_that_publish_metrics() -> None:
     hosts = [host(job) for job in ASKED]
     assert len(set(hosts)) == len(hosts) and set(hosts) <= set(SERVICES)
     assert [each for each in hosts if not shown_by(each)] == []
 
 
 @pytest.mark.parametrize("alarm", alarms(), ids=lambda alarm: str(alarm["alert"]))
-def test_an_alarm_is_of_metrics_that_somebody_shows_and_says_what_to_do(alarm: dict[str, Any]) -> None:
+def test_every_alert_uses_published_metrics_and_says_what_to_do(alarm: dict[str, Any]) -> None:
     assert set(alarm["annotations"]) == {"summary", "look"} and alarm["labels"]["severity"] in ("page", "warning")
     assert list(complaints(alarm["expr"], alarm["annotations"]["summary"])) == []
     said = re.match(r"docker compose (?:logs|exec|run --rm|ps) ?([\w-]*)", alarm["annotations"]["look"])
     assert said is not None and said[1] in {"", *SERVICES}
 
 
-def test_the_alarms_that_matter_most_are_there() -> None:
+def test_the_most_important_alerts_exist() -> None:
     assert {"Lag", "BooksBroken", "ServerErrors", "DeadLetters", "Down"} <= {alarm["alert"] for alarm in alarms()}
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: str(panel["title"]))
-def test_a_picture_is_of_metrics_that_somebody_shows(panel: dict[str, Any]) -> None:
+def test_every_panel_uses_published_metrics(panel: dict[str, Any]) -> None:
     assert panel["targets"]
     for target in panel["targets"]:
         assert list(complaints(target["expr"], target["legendFormat"])) == []
 
 
-def test_no_two_pictures_share_an_id_or_a_place() -> None:
+def test_no_two_panels_share_an_id_or_a_position() -> None:
     assert len({panel["id"] for panel in panels()}) == len(panels())
     taken = [
         (x, y)
@@ -153,21 +171,21 @@ def test_no_two_pictures_share_an_id_or_a_place() -> None:
 @pytest.mark.parametrize(
     ("expression", "text", "complaint"),
     [
-        ("seckill_orders_late > 0", "", "nobody shows seckill_orders_late"),
-        ("mqcore_group_lags", "", "nobody shows mqcore_group_lags"),
-        ("rate(seckill_purchase_seconds[1m])", "", "nobody shows seckill_purchase_seconds"),
+        ("seckill_orders_late > 0", "", "no service publishes seckill_orders_late"),
+        ("mqcore_group_lags", "", "no service publishes mqcore_group_lags"),
+        ("rate(seckill_purchase_seconds[1m])", "", "no service publishes seckill_purchase_seconds"),
         ('seckill_orders{status="PAID"}', "", "seckill_orders has no status"),
-        ("sum by (partition) (mqcore_group_lag)", "", "nothing in it has partition"),
-        ("sum by (group) (mqcore_group_lag)", "{{ $labels.topic }} is late", "topic is told and not there"),
-        ("seckill_deliveries", "{{shop}}", "shop is told and not there"),
-        ("vector(1)", "", "of nothing"),
+        ("sum by (partition) (mqcore_group_lag)", "", "no metric in it has partition"),
+        ("sum by (group) (mqcore_group_lag)", "{{ $labels.topic }} is late", "topic is used but missing"),
+        ("seckill_deliveries", "{{shop}}", "shop is used but missing"),
+        ("vector(1)", "", "no metric in"),
     ],
 )
-def test_what_nobody_shows_is_noticed(expression: str, text: str, complaint: str) -> None:
+def test_a_metric_that_no_service_publishes_is_noticed(expression: str, text: str, complaint: str) -> None:
     assert any(complaint in each for each in complaints(expression, text))
 
 
-def test_a_process_that_is_not_told_to_show_its_metrics_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_publishes_metrics_only_when_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     quiet = {**SERVICES["orders-sweep"], "command": ["python", "-m", "seckill.cli", "sweep", "orders"]}
     monkeypatch.setitem(SERVICES, "orders-sweep", quiet)
-    assert any("nobody shows seckill_orders" in each for each in complaints("seckill_orders"))
+    assert any("no service publishes seckill_orders" in each for each in complaints("seckill_orders"))

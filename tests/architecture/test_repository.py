@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-# Written in pieces, so that this file does not find itself.
+# Written in pieces, so that the test does not find this file.
 MACHINE_FOLDERS = re.compile(
     "|".join(("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/[a-z]", "/tmp/la" + "b", "/opt/whe" + "els"))
 )
@@ -24,14 +24,14 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listing.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_no_file_names_a_folder_of_one_machine() -> None:
+def test_no_file_contains_a_path_of_one_machine() -> None:
     for path in tracked():
         found = MACHINE_FOLDERS.search(path.read_text(errors="replace"))
         if found is not None:
             pytest.fail(f"{path.relative_to(ROOT)}: {found.group()}")
 
 
-def test_the_lock_pins_everything_with_hashes_and_names_no_index() -> None:
+def test_the_lock_pins_everything_with_hashes_and_without_an_index() -> None:
     text = (ROOT / "requirements.lock").read_text()
     assert "://" not in text
     assert "index" not in text
@@ -42,7 +42,7 @@ def test_the_lock_pins_everything_with_hashes_and_names_no_index() -> None:
     assert text.count("--hash=sha256:") >= len(pins)
 
 
-def test_what_the_project_declares_is_in_the_lock() -> None:
+def test_every_declared_dependency_is_in_the_lock() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -53,7 +53,7 @@ def test_what_the_project_declares_is_in_the_lock() -> None:
         assert re.search(rf"^{re.escape(name)}==", lock, re.MULTILINE), f"{name} is not locked: make lock"
 
 
-def test_hooks_before_a_commit_are_programs_of_the_environment_and_fetch_nothing() -> None:
+def test_commit_hooks_run_programs_of_the_environment_and_download_nothing() -> None:
     text = (ROOT / ".pre-commit-config.yaml").read_text()
     assert re.findall(r"repo: (\S+)", text) == ["local"]
     programs = re.findall(r"entry: \.venv/bin/(\S+)", text)
@@ -67,7 +67,7 @@ def test_hooks_before_a_commit_are_programs_of_the_environment_and_fetch_nothing
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
 )
-def test_links_between_documents_lead_somewhere(path: Path) -> None:
+def test_links_between_documents_resolve(path: Path) -> None:
     for target in LINK.findall(path.read_text()):
         if "://" not in target:
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} → {target}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import seckill.faults.cases  # noqa: F401  # fills the table
-from seckill.faults.case import CASES
+import seckill.lab.faults.cases  # noqa: F401  # fills the table
+from seckill.lab.faults.case import CASES
 from tests.architecture.links import ROOT, has, pages, stops
 
 TECHNIQUES = ROOT / "docs" / "techniques.md"

@@ -1,5 +1,5 @@
-"""A browser in front of a whole stack. One stack for all tests of this folder; each test has a browser of its own,
-with its own cookies."""
+"""A browser in front of a whole stack. All tests of this folder share one stack; each test has its own browser and
+cookies."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """No longer than a file: as long as it is there, Playwright keeps an event loop running on this thread."""
+    """One per file, because Playwright keeps an event loop running on this thread while the browser is open."""
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        # Chromium's sandbox needs rights that a container of CI does not give; it sees nothing but our own pages.
+        # Chromium's sandbox needs rights that a CI container lacks, and it opens only our own pages.
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(stack: Stack, browser: Browser) -> Iterator[Open]:
-    """Opens a page of the stack in a browser of its own: `visit("/", scripts=False)`."""
+    """Opens a page of the stack in a new browser: `visit("/", scripts=False)`."""
     contexts: list[BrowserContext] = []
 
     def visit(path: str, *, scripts: bool = True, language: str = "en", phone: bool = True) -> Page:
@@ -71,4 +71,4 @@ def visit(stack: Stack, browser: Browser) -> Iterator[Open]:
     said = [text for context in contexts for page in context.pages for text in getattr(page, "wrong", ())]
     for context in contexts:
         context.close()
-    assert said == [], "scripts failed, or broke the policy of the page"
+    assert said == [], "scripts failed or violated the page's policy"

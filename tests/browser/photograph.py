@@ -1,6 +1,6 @@
-"""`python -m tests.browser.photograph`: the pictures in docs/pictures, taken anew of a rush on a stack of its own.
+"""`python -m tests.browser.photograph`: takes the pictures in docs/pictures during a rush on its own stack.
 
-Takes some minutes; needs chromium. Nothing is staged but the crowd and the kill.
+Takes some minutes; needs chromium. Only the crowd and the kill are staged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from rich.console import Console
 
-from tests.browser.test_shop import told
-from tests.journeys.stack import Buyer, Stack, environment
+from seckill.stack.stack_process import clean_environment
+from tests.browser.test_shop import headline
+from tests.journeys.stack import Buyer, Stack
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -40,7 +41,7 @@ def main() -> int:
                 page = _console(stack, browser)
                 status.update("the report")
                 _report(stack, page)
-                status.update("a buyer")  # whom the crowd's log does not know, so after the report
+                status.update("a buyer")  # after the report, because the crowd's log does not contain this buyer
                 _shop(stack, browser)
         finally:
             stack.stop()
@@ -74,13 +75,13 @@ def _shop(stack: Stack, browser: Browser) -> None:
     page.wait_for_timeout(1500)
     page.screenshot(path=PICTURES / "shop.png")
     page.get_by_role("button", name="Buy").click()
-    expect(told(page, "Yours: pay within")).to_be_visible(timeout=20_000)
+    expect(headline(page, "Reserved for you: pay within")).to_be_visible(timeout=20_000)
     page.screenshot(path=PICTURES / "purchase.png")
 
 
 def _console(stack: Stack, browser: Browser) -> Page:
     sale = stack.create_sale(UNITS)
-    password = stack.manage("operator", "olga").split()[-1]
+    password = stack.run_command("manage", "operator", "olga").split()[-1]
     page = _open(stack, browser, "/console", WIDE)
     page.get_by_label("Name").fill("olga")
     page.get_by_label("Password").fill(password)
@@ -90,23 +91,25 @@ def _console(stack: Stack, browser: Browser) -> Page:
         sys.executable, "-m", "loadtest.rush", "--url", f"http://127.0.0.1:{stack.ports['gateway']}", "--sale",
         str(sale), "--buyers", str(BUYERS), "--log", str(log),
     ]  # fmt: skip
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as rush:
+    with subprocess.Popen(
+        command, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as rush:
         page.wait_for_timeout(12_000)
-        stack.say("kill", "inventory")
+        stack.run_command("kill", "inventory")
         page.wait_for_timeout(20_000)
         page.screenshot(path=PICTURES / "console.png")
         while rush.poll() is None:
-            page.wait_for_timeout(500)  # its pictures go on
+            page.wait_for_timeout(500)  # the board keeps updating meanwhile
     return page
 
 
 def _report(stack: Stack, page: Page) -> None:
-    """As the console makes it, once all messages have been told."""
+    """Made by the console, once all messages have been delivered."""
     due = "SELECT count(*) FROM notifications_delivery WHERE state = 'due'"
-    stack.wait_until(lambda: stack.query(due) == [(0,)], "all messages to be told", 180)
+    stack.wait_until(lambda: stack.query(due) == [(0,)], "all messages to be delivered", 180)
     page.goto("/console/reports")
-    page.get_by_role("button", name="Make one now").click()
-    page.get_by_role("link", name="Read it").click(timeout=120_000)
+    page.get_by_role("button", name="Create a report").click()
+    page.get_by_role("link", name="Open report").click(timeout=120_000)
     page.wait_for_load_state()
     page.screenshot(path=PICTURES / "report.png")
 

@@ -1,18 +1,21 @@
-"""Tests of several at once, on a real Postgres and Redis: both are empty when a test begins."""
+"""Concurrency tests run on a real Postgres and Redis, which are empty when a test begins."""
 
 from __future__ import annotations
 
 import pytest
 from redis import Redis
 
+from gateway import backlog_monitor
+from seckill.console import monitor as board_monitor
+
 
 @pytest.fixture(autouse=True)
 def empty_servers(transactional_db: None, redis: Redis) -> None:
-    """Committed rows are seen by other connections; all tables are emptied after each test."""
+    """Transactions really commit, so other connections see their rows; all tables are emptied after each test."""
 
 
 @pytest.fixture(autouse=True)
-def nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The threads of gateway and console would outlive their test, and go on calling what is not there any more."""
-    monkeypatch.setattr("gateway.watching.Watch._run", lambda self: None)
-    monkeypatch.setattr("seckill.console.watching.Watching._run", lambda self, name, work: None)
+def no_background_monitors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monitor threads of gateway and console would outlive their test and use servers that are gone."""
+    monkeypatch.setattr(backlog_monitor.shared_monitor(), "runs_thread", False)
+    monkeypatch.setattr(board_monitor.shared_monitor(), "runs_threads", False)

@@ -1,4 +1,4 @@
-"""The cast of the streams' tests: a topic, records of it, and a handler whose effects show every loss and doubling."""
+"""The cast of the messaging tests: a topic, its records, and a handler whose effects show every loss and repetition."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from django.db import connection
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
-from seckill.envelope import new
-from seckill.streams import offsets
-from seckill.streams.models import OutboxRow
-from seckill.streams.records import Batch
-from seckill.topics import Topic
+from seckill.messaging import offsets
+from seckill.messaging.envelope import new_envelope
+from seckill.messaging.models import OutboxRow
+from seckill.messaging.records import Batch
+from seckill.messaging.topics import Topic
 
 TOPIC = Topic("test.events", writer="effects", readers=("readers",), partitions=2)
 EFFECTS = "effects"
 
 
 class Notes:
-    """A naive handler: one row an event, and nothing that would dedupe them."""
+    """A naive handler: one row for each event, without deduplication."""
 
     def __init__(
         self, before: Callable[[Batch], None] = lambda batch: None, topic: Topic = TOPIC, group: str = "readers"
@@ -49,7 +49,7 @@ def effects() -> list[str]:
 
 
 def make_topic(bootstrap_servers: str, partitions: int = 2) -> Topic:
-    """A topic that nobody had before."""
+    """A new topic."""
     topic = Topic(f"test.{uuid4().hex[:8]}", writer=EFFECTS, readers=("readers",), partitions=partitions)
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     admin.create_topics([NewTopic(topic.name, partitions, 1)])
@@ -58,7 +58,7 @@ def make_topic(bootstrap_servers: str, partitions: int = 2) -> Topic:
 
 
 def fill(bootstrap_servers: str, topic: Topic, numbers: Iterable[int]) -> None:
-    """Number n goes to partition n modulo their count."""
+    """Number n goes to partition n modulo the number of partitions."""
     producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", linger_ms=5)
     for number in numbers:
         producer.send(topic.name, key=b"user", value=value(str(number)), partition=number % topic.partitions)
@@ -67,11 +67,11 @@ def fill(bootstrap_servers: str, topic: Topic, numbers: Iterable[int]) -> None:
 
 
 def value(text: str) -> bytes:
-    return new("Said", 1, {"text": text}, cause=None, origin=None).encode()
+    return new_envelope("Said", 1, {"text": text}, cause=None, origin=None).encode()
 
 
 def record(offset: int, text: str | None = None, *, content: bytes | None = None) -> Any:
-    """As kafka-python gives it."""
+    """In the shape of a record of kafka-python."""
     return SimpleNamespace(
         topic=TOPIC.name,
         partition=0,
@@ -87,5 +87,5 @@ def records(count: int, start: int = 0) -> Sequence[Any]:
     return [record(offset) for offset in range(start, start + count)]
 
 
-def claim(partition: int = 0) -> offsets.Claim:
-    return offsets.claim("cluster", "topic", TOPIC.name, partition, "readers", 0)
+def claim(partition: int = 0) -> offsets.PartitionClaim:
+    return offsets.claim_partition("cluster", "topic", TOPIC.name, partition, "readers", 0)

@@ -1,4 +1,4 @@
-"""Celery's queues in a test: the application made to use the test's Redis."""
+"""Celery's queues in a test: the application uses the test's Redis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from django.conf import settings
 from kombu import pools
 from redis import Redis
 
-from seckill.celery import _breaker, app
+from seckill.celery import app
+from seckill.resilience.task_hints import breaker
 
 
 @contextmanager
@@ -23,8 +24,8 @@ def celery_queues() -> Iterator[Redis]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("broker_url", "broker_read_url", "broker_write_url"):
             patch.setitem(app.conf, name, address)
-        app._pool = app.amqp._producer_pool = None  # made anew, with the address that holds then
-        _breaker.succeeded()
+        app._pool = app.amqp._producer_pool = None  # recreated with the test's address
+        breaker.record_success()
         yield client
     pools.reset()
     app._pool = app.amqp._producer_pool = None

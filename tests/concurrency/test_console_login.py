@@ -1,4 +1,4 @@
-"""Guessing passwords: counted before a password is looked at, by address and by name, and not possible uncounted."""
+"""Login limits: every attempt is counted by address and name before the password is checked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.contrib import auth
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
@@ -15,9 +16,9 @@ from django.test import Client
 from redis import Redis
 from redis.exceptions import ConnectionError
 
-from seckill.console import login_limits, staff
-from seckill.console.login_limits import FAILURES_PER_NAME_MAX, HASHES_MAX, MOST_FAILURES
-from seckill.console.permissions import Power, grant
+from seckill.console import login_limits
+from seckill.console.login_limits import FAILURES_MAX, FAILURES_PER_NAME_MAX, HASHES_MAX
+from seckill.console.permissions import ConsolePermission, grant_permissions
 from tests.services import together
 
 pytestmark = pytest.mark.usefixtures("redis")
@@ -34,7 +35,7 @@ def quick_hashes(settings: Any) -> None:
 @pytest.fixture
 def olga() -> User:
     user = User.objects.create_user("olga", password=RIGHT["password"], is_staff=True)
-    grant(user, [Power.VIEW])
+    grant_permissions(user, [ConsolePermission.VIEW])
     return user
 
 
@@ -44,16 +45,16 @@ def tried(form: dict[str, str], address: str = "10.1.1.1") -> int:
 
 @pytest.mark.usefixtures("olga")
 def test_after_some_failures_an_address_has_to_wait_even_with_the_right_password() -> None:
-    assert [tried(WRONG) for _ in range(MOST_FAILURES)] == [403] * MOST_FAILURES
+    assert [tried(WRONG) for _ in range(FAILURES_MAX)] == [403] * FAILURES_MAX
     assert tried(RIGHT) == 429
     assert tried(RIGHT, "10.2.2.2") == 303
 
 
 @pytest.mark.usefixtures("olga")
-def test_made_up_addresses_do_not_help_because_the_name_is_counted_too() -> None:
+def test_changing_addresses_does_not_help_because_names_are_counted_too() -> None:
     answers = Counter(tried(WRONG, f"10.3.{number}.1") for number in range(30))
     assert answers == {403: FAILURES_PER_NAME_MAX, 429: 30 - FAILURES_PER_NAME_MAX}
-    assert tried({"username": "OLGA", "password": "?"}, "10.4.4.4") == 429, "however it is written"
+    assert tried({"username": "OLGA", "password": "?"}, "10.4.4.4") == 429, "in upper and lower case"
 
 
 @pytest.mark.usefixtures("olga")
@@ -69,7 +70,7 @@ def test_successes_are_not_counted() -> None:
 
 
 @pytest.mark.usefixtures("olga")
-def test_a_login_removes_the_sessions_that_are_over() -> None:
+def test_a_login_removes_expired_sessions() -> None:
     old = SessionStore()
     old.set_expiry(-1)
     old.create()
@@ -78,19 +79,19 @@ def test_a_login_removes_the_sessions_that_are_over() -> None:
 
 
 @pytest.mark.usefixtures("olga")
-def test_a_counter_always_ends(redis: Redis) -> None:
+def test_every_login_counter_expires(redis: Redis) -> None:
     tried(WRONG)
     keys = redis.keys("console:login:*")
-    assert len(keys) == 2 and all(0 < redis.ttl(key) <= login_limits.REST_S for key in keys)
+    assert len(keys) == 2 and all(0 < redis.ttl(key) <= login_limits.WINDOW_S for key in keys)
     redis.persist(keys[0])
     tried(WRONG)
-    assert redis.ttl(keys[0]) > 0, "also one that had lost its end"
+    assert redis.ttl(keys[0]) > 0, "even one that had lost its expiry"
 
 
-def test_a_hundred_tries_at_once_hash_as_few_as_one_after_the_other_and_two_at_a_time(
+def test_a_hundred_simultaneous_logins_compute_few_hashes_two_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The hash takes as long as the slowest of those that are let in together."""
+    """Each hash takes as long as the slowest of those that run together."""
     hashed, at_once, most = 0, 0, 0
     lock, full = threading.Lock(), threading.Barrier(HASHES_MAX)
 
@@ -106,10 +107,10 @@ def test_a_hundred_tries_at_once_hash_as_few_as_one_after_the_other_and_two_at_a
         with lock:
             at_once -= 1
 
-    monkeypatch.setattr(staff, "authenticate", authenticate)
+    monkeypatch.setattr(auth, "authenticate", authenticate)
     answers = Counter(together([lambda: tried(WRONG)] * 100))
     assert set(answers) <= {403, 429} and sum(answers.values()) == 100
-    assert answers[403] == hashed <= MOST_FAILURES
+    assert answers[403] == hashed <= FAILURES_MAX
     assert 0 < most <= HASHES_MAX
 
 
@@ -118,8 +119,8 @@ def test_without_redis_nobody_signs_in(settings: Any, monkeypatch: pytest.Monkey
     def away() -> Redis:
         raise ConnectionError("Redis is away")
 
-    monkeypatch.setattr(login_limits, "redis", away)
-    monkeypatch.setattr(staff, "authenticate", lambda *_, **__: pytest.fail("a password was looked at, uncounted"))
+    monkeypatch.setattr(login_limits, "redis_connection", away)
+    monkeypatch.setattr(auth, "authenticate", lambda *_, **__: pytest.fail("a password was checked, uncounted"))
     assert tried(RIGHT) == 503
 
 
@@ -127,7 +128,7 @@ def test_without_redis_nobody_signs_in(settings: Any, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("path", ["/console", "/console/login", "/console/live", "/console/letters"])
-def test_outside_development_the_console_is_nowhere_but_on_its_hosts(path: str, olga: User, settings: Any) -> None:
+def test_outside_development_the_console_exists_on_its_own_hosts_only(path: str, olga: User, settings: Any) -> None:
     production = replace(settings.ENVIRONMENT, development=False)
     client = Client()
     client.force_login(olga)
@@ -142,6 +143,6 @@ def test_outside_development_the_console_is_nowhere_but_on_its_hosts(path: str, 
     assert client.get(path, headers={"Host": "ops.example:8443"}).status_code == 200
 
 
-def test_a_stranger_cannot_try_a_password_where_the_console_is_not(olga: User, settings: Any) -> None:
+def test_no_password_can_be_tried_on_other_hosts(olga: User, settings: Any) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, development=False)
     assert tried(RIGHT) == 404

@@ -1,4 +1,4 @@
-"""Each verb of the console with each permission: what is not permitted is not shown, and is refused by the server."""
+"""Every action of the console with every permission: a missing permission hides the action and refuses it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from inventory import operating
-from seckill.console import operating as console
-from seckill.console import reports
-from seckill.console.operating import FAULTS
-from seckill.console.permissions import VERBS, Power, grant, powers_of
-from seckill.streams.models import DeadLetter
+from inventory import sale_commands
+from seckill.console import dead_letters, reports, stack_operations
+from seckill.console.permissions import REQUIRED, ConsolePermission, grant_permissions, permissions_of
+from seckill.console.stack_operations import FAULTS
+from seckill.messaging.models import DeadLetter
 
 NO_ORDER = "0b1c6f5e-6f0d-5a43-9f4b-3d2a4f8c1e77"
 PAGES = ("/console", "/console/live", "/console/letters", "/console/trace", "/console/reports", "/console/audit")
@@ -25,12 +24,12 @@ PAGES = ("/console", "/console/live", "/console/letters", "/console/trace", "/co
 
 @pytest.fixture(autouse=True)
 def stack_folder(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is really killed, replayed or made."""
+    """Actions are accepted, but nothing is killed, replayed or made."""
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, stack_folder=str(tmp_path))
-    monkeypatch.setattr(console, "_tell_stack", lambda order: "told")
-    monkeypatch.setattr(console, "FAULTS", (FAULTS[0]._replace(inject=lambda: None),))
-    monkeypatch.setattr(reports, "_begin", lambda folder: True)
-    monkeypatch.setattr("seckill.console.letters._act", lambda letter, form: {"text": "done", "good": True})
+    monkeypatch.setattr(stack_operations, "send_to_stack", lambda command: "done")
+    monkeypatch.setattr(stack_operations, "FAULTS", (FAULTS[0]._replace(inject=lambda: None),))
+    monkeypatch.setattr(reports, "_start_report", lambda folder: True)
+    monkeypatch.setattr(dead_letters, "_apply_verb", lambda letter, form: (None, "done"))
 
 
 @pytest.fixture
@@ -40,20 +39,20 @@ def letter() -> int:
     ).id
 
 
-def signed_in(*powers: Power, user: str = "olga") -> Client:
+def signed_in(*permissions: ConsolePermission, user: str = "olga") -> Client:
     client, made = Client(), User.objects.create_user(user, is_staff=True)
-    grant(made, powers)
+    grant_permissions(made, permissions)
     client.force_login(made)
     return client
 
 
-def speak(client: Client, verb: str, sale: int, letter: int) -> int:
-    first, _, second = verb.partition(" ")
+def send_action(client: Client, action: str, sale: int, letter: int) -> int:
+    first, _, second = action.partition(" ")
     path, form = {
         "sale": (f"/console/sales/{sale}", {"verb": second, "units": "1"}),
         "refund": ("/console/refund", {"order": NO_ORDER}),
         "switch": ("/console/switch", {"group": "notify.sms", "on": "0"}),
-        "stack": ("/console/stack", {"word": second, "name": "inventory", "count": "1"}),
+        "stack": ("/console/stack", {"command": second, "name": "inventory", "count": "1"}),
         "fault": ("/console/fault", {"fault": FAULTS[0].name}),
         "letter": (f"/console/letters/{letter}", {"verb": second, "because": "a test"}),
         "report": ("/console/reports", {}),
@@ -61,31 +60,31 @@ def speak(client: Client, verb: str, sale: int, letter: int) -> int:
     return client.post(path, form).status_code
 
 
-@pytest.mark.parametrize("power", Power)
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_needs_its_power_and_no_other_one_will_do(verb: str, power: Power, letter: int) -> None:
-    sale = operating.create("Gong", "phone", 5, 100, 1, 0, 9_999_999_999_999).sale_id
-    answered = speak(signed_in(Power.VIEW, power), verb, sale, letter)
-    assert answered == (303 if VERBS[verb] is power else 403)
+@pytest.mark.parametrize("permission", ConsolePermission)
+@pytest.mark.parametrize("action", REQUIRED)
+def test_an_action_needs_its_own_permission(action: str, permission: ConsolePermission, letter: int) -> None:
+    sale = sale_commands.create_sale("Gong", "phone", 5, 100, 1, 0, 9_999_999_999_999).sale_id
+    answered = send_action(signed_in(ConsolePermission.VIEW, permission), action, sale, letter)
+    assert answered == (303 if REQUIRED[action] is permission else 403)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_without_view_no_power_is_worth_anything(verb: str, letter: int) -> None:
-    client = signed_in(*(power for power in Power if power is not Power.VIEW))
-    sale = operating.create("Gong", "phone", 5, 100, 1, 0, 9_999_999_999_999).sale_id
-    assert speak(client, verb, sale, letter) == 302
+@pytest.mark.parametrize("action", REQUIRED)
+def test_without_view_no_other_permission_counts(action: str, letter: int) -> None:
+    client = signed_in(*(permission for permission in ConsolePermission if permission is not ConsolePermission.VIEW))
+    sale = sale_commands.create_sale("Gong", "phone", 5, 100, 1, 0, 9_999_999_999_999).sale_id
+    assert send_action(client, action, sale, letter) == 302
     assert {client.get(page).status_code for page in PAGES} == {302}
 
 
-def test_every_address_that_changes_something_is_in_the_table_of_verbs() -> None:
-    """A new one is seen here: it has to demand a power, and to be spoken above."""
+def test_every_address_that_changes_something_requires_a_permission() -> None:
+    """A new address fails this test until it requires a permission and is covered above."""
     from seckill.console import urls
 
     changing = {
         path.name for path in urls.urlpatterns if path.name not in ("board", "live", "audit", "trace", "report")
     }
     assert changing == {"login", "logout", "sale", "refund", "switch", "stack", "fault", "letters", "letter", "reports"}
-    assert {verb.partition(" ")[0] for verb in VERBS} == {
+    assert {action.partition(" ")[0] for action in REQUIRED} == {
         "sale",
         "refund",
         "switch",
@@ -97,46 +96,49 @@ def test_every_address_that_changes_something_is_in_the_table_of_verbs() -> None
 
 
 SHOWN = {
-    Power.OPERATE: ('value="adjust"', "/console/switch", 'value="scale"'),
-    Power.REFUND: ("/console/refund",),
-    Power.BREAK: ('value="kill"', "/console/fault"),
+    ConsolePermission.OPERATE: ('value="adjust"', "/console/switch", 'value="scale"'),
+    ConsolePermission.REFUND: ("/console/refund",),
+    ConsolePermission.BREAK: ('value="kill"', "/console/fault"),
 }
 
 
-@pytest.mark.parametrize("power", SHOWN)
-def test_the_board_shows_what_one_may_do_and_nothing_else(power: Power) -> None:
-    page = signed_in(Power.VIEW, power).get("/console").content.decode()
+@pytest.mark.parametrize("permission", SHOWN)
+def test_the_board_shows_permitted_actions_only(permission: ConsolePermission) -> None:
+    page = signed_in(ConsolePermission.VIEW, permission).get("/console").content.decode()
     for other, marks in SHOWN.items():
-        assert all((mark in page) is (other is power) for mark in marks), other
+        assert all((mark in page) is (other is permission) for mark in marks), other
 
 
-def test_letters_and_reports_offer_their_verbs_to_those_who_may_operate(letter: int) -> None:
-    for name, powers in (("olga", [Power.VIEW, Power.OPERATE]), ("rita", [Power.VIEW, Power.REFUND, Power.BREAK])):
-        client = signed_in(*powers, user=name)
-        for page, mark in ((f"/console/letters/{letter}", 'value="replay"'), ("/console/reports", "Make one now")):
-            assert (mark in client.get(page).content.decode()) is (Power.OPERATE in powers)
+def test_dead_letters_and_reports_show_their_actions_with_operate_only(letter: int) -> None:
+    for name, permissions in (
+        ("olga", [ConsolePermission.VIEW, ConsolePermission.OPERATE]),
+        ("rita", [ConsolePermission.VIEW, ConsolePermission.REFUND, ConsolePermission.BREAK]),
+    ):
+        client = signed_in(*permissions, user=name)
+        for page, mark in ((f"/console/letters/{letter}", 'value="replay"'), ("/console/reports", "Create a report")):
+            assert (mark in client.get(page).content.decode()) is (ConsolePermission.OPERATE in permissions)
 
 
-@pytest.mark.parametrize("verb", [verb for verb, power in VERBS.items() if power is Power.BREAK])
-def test_breaking_is_for_development_whoever_asks(verb: str, letter: int, settings: Any) -> None:
+@pytest.mark.parametrize("action", [each for each in REQUIRED if REQUIRED[each] is ConsolePermission.BREAK])
+def test_faults_are_refused_outside_development_even_with_permission(action: str, letter: int, settings: Any) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, development=False, console_hosts="testserver")
-    client = signed_in(*Power)
-    assert speak(client, verb, 1, letter) in (403, 404)
+    client = signed_in(*ConsolePermission)
+    assert send_action(client, action, 1, letter) in (403, 404)
     assert "kill -9" not in client.get("/console").content.decode()
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, development=True)
-    assert speak(client, verb, 1, letter) == 303
+    assert send_action(client, action, 1, letter) == 303
 
 
-def test_a_group_gives_its_powers_to_its_members() -> None:
+def test_members_have_the_permissions_of_their_group() -> None:
     member = User.objects.create_user("olga")
-    grant(User.objects.create_user("other"), [Power.VIEW])
+    grant_permissions(User.objects.create_user("other"), [ConsolePermission.VIEW])
     group = Group.objects.create(name="support")
     group.permissions.add(Permission.objects.get(content_type__app_label="console", codename="view"))
     member.groups.add(group)
-    assert powers_of(User.objects.get(username="olga")) == {Power.VIEW}
+    assert permissions_of(User.objects.get(username="olga")) == {ConsolePermission.VIEW}
 
 
-# ── operators made by a word ─────────────────────────────────────────────────────────────────────
+# ── the operator command ─────────────────────────────────────────────────────────────────────
 
 
 def made(*words: str) -> User:
@@ -144,19 +146,21 @@ def made(*words: str) -> User:
     return User.objects.get(username="olga")
 
 
-def test_an_operator_gets_the_powers_that_are_named_and_no_more() -> None:
-    assert powers_of(made("--may", "view,operate")) == {Power.VIEW, Power.OPERATE}
-    assert powers_of(made("--may", "view, refund")) == {Power.VIEW, Power.REFUND}, "the others are taken away"
+def test_an_operator_gets_exactly_the_named_permissions() -> None:
+    assert permissions_of(made("--may", "view,operate")) == {ConsolePermission.VIEW, ConsolePermission.OPERATE}
+    assert permissions_of(made("--may", "view, refund")) == {ConsolePermission.VIEW, ConsolePermission.REFUND}, (
+        "the other permissions are taken away"
+    )
     assert not made().is_superuser
 
 
-def test_outside_development_an_operator_may_only_look_unless_more_is_named(settings: Any) -> None:
+def test_outside_development_an_operator_can_only_view_by_default(settings: Any) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, development=False)
-    assert powers_of(made()) == {Power.VIEW}
+    assert permissions_of(made()) == {ConsolePermission.VIEW}
 
 
-@pytest.mark.parametrize("powers", ["view,everything", "operate", ""])
-def test_powers_that_make_no_sense_are_refused(powers: str) -> None:
+@pytest.mark.parametrize("permissions", ["view,everything", "operate", ""])
+def test_invalid_permissions_are_refused(permissions: str) -> None:
     with pytest.raises(CommandError):
-        made("--may", powers)
+        made("--may", permissions)
     assert not User.objects.exists()

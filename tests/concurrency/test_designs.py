@@ -1,4 +1,4 @@
-"""The designs we compare with are honest: those that lock do not oversell, and the one that does not lock, does."""
+"""The designs that we compare with work as described: those with a lock do not oversell, the one without does."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from django.conf import settings
 from psycopg.errors import UniqueViolation
 
 from gateway.events import PurchaseRequested
-from inventory import operating
-from inventory.models import Decided, Hold, LedgerEntry, Stock
-from loadtest.peers import books, designs
+from inventory import sale_commands
+from inventory.models import DecidedRequest, Hold, LedgerEntry, Stock
+from loadtest.designs import purchase_rows, variants
 from tests.services import Services, together
 
 UNITS, BUYERS = 10, 40
@@ -27,14 +27,14 @@ FAR_MS = 10**15
 def url(services: Services) -> Iterator[str]:
     found = f"postgresql://seckill@127.0.0.1:{services.postgres_port}/{settings.DATABASES['default']['NAME']}"
     yield found
-    books.pool(found).close()
-    books._pool.cache_clear()
-    designs._gate.cache_clear()
+    purchase_rows.pool(found).close()
+    purchase_rows._pool.cache_clear()
+    variants._gate.cache_clear()
 
 
 @pytest.fixture
 def stock() -> Stock:
-    return operating.create("Gong", "phone", UNITS, 100, 1, 0, FAR_MS)
+    return sale_commands.create_sale("Gong", "phone", UNITS, 100, 1, 0, FAR_MS)
 
 
 def request(stock: Stock, user: str) -> PurchaseRequested:
@@ -42,9 +42,9 @@ def request(stock: Stock, user: str) -> PurchaseRequested:
 
 
 def decide(name: str, url: str, redis_url: str, wanted: PurchaseRequested) -> None:
-    decide = designs.DESIGNS[name].decide
+    decide = variants.DESIGNS[name].decide
     assert decide is not None
-    with books.pool(url).connection() as db:
+    with purchase_rows.pool(url).connection() as db:
         decide(db, redis_url, wanted)
 
 
@@ -53,10 +53,12 @@ def all_well(results: list[BaseException | None]) -> None:
 
 
 @pytest.mark.parametrize("name", ["row-lock", "redis-gate"])
-def test_left_alone_it_sells_what_there_is(name: str, url: str, services: Services, stock: Stock) -> None:
+def test_without_faults_the_design_sells_exactly_the_stock(
+    name: str, url: str, services: Services, stock: Stock
+) -> None:
     wanted = [request(stock, f"user-{number}") for number in range(BUYERS)]
     all_well(together([partial(decide, name, url, services.redis_url, each) for each in wanted]))
-    assert Counter(Decided.objects.values_list("decision", flat=True)) == {
+    assert Counter(DecidedRequest.objects.values_list("decision", flat=True)) == {
         "RESERVED": UNITS, "SOLD_OUT": BUYERS - UNITS,
     }  # fmt: skip
     assert LedgerEntry.objects.filter(kind="reserve").count() == Hold.objects.count() == UNITS
@@ -70,13 +72,13 @@ def test_the_same_request_twice_at_once_is_decided_once(
 ) -> None:  # fmt: skip
     wanted = request(stock, "impatient")
     all_well(together([partial(decide, name, url, services.redis_url, wanted)] * 4))
-    assert Decided.objects.count() == Hold.objects.count() == 1
+    assert DecidedRequest.objects.count() == Hold.objects.count() == 1
 
 
-def test_who_reads_and_then_writes_grants_a_unit_twice_and_only_a_constraint_stops_him(
+def test_reading_then_writing_grants_a_unit_twice_and_only_a_constraint_stops_it(
     url: str, services: Services, stock: Stock
 ) -> None:
-    """Both have read before either writes: the second one's ledger entry has a version that is there already."""
+    """Both read before either writes, so the second ledger entry has a version that exists already."""
     both_have_read = threading.Barrier(2)
     caught: list[UniqueViolation] = []
 
@@ -86,16 +88,16 @@ def test_who_reads_and_then_writes_grants_a_unit_twice_and_only_a_constraint_sto
         except UniqueViolation as violation:
             caught.append(violation)
 
-    with mock.patch.object(designs, "think", lambda: both_have_read.wait(30)):
+    with mock.patch.object(variants, "pause", lambda: both_have_read.wait(30)):
         all_well(together([partial(one, "anna"), partial(one, "bert")]))
     assert len(caught) == 1
     assert "inventory_ledger_version" in str(caught[0])
 
 
-def test_the_guards_that_are_dropped_are_the_guards_that_are_there(url: str, stock: Stock) -> None:
-    """A guard that was renamed would be left standing, and the run without guards would prove nothing."""
-    wanted = {name for names in books.GUARDS.values() for name in names}
-    with books.pool(url).connection() as db:
+def test_every_constraint_that_the_unsafe_run_drops_exists(url: str, stock: Stock) -> None:
+    """A renamed constraint would not be dropped, and the unsafe run would prove nothing."""
+    wanted = {name for names in purchase_rows.CONSTRAINTS.values() for name in names}
+    with purchase_rows.pool(url).connection() as db:
         db.execute("BEGIN")
-        assert set(books.guards_off(db)) == wanted
+        assert set(purchase_rows.drop_constraints_on(db)) == wanted
         db.execute("ROLLBACK")

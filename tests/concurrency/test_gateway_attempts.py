@@ -1,4 +1,4 @@
-"""Which try of a buyer is on, on a real Redis: however many there were, it costs the same."""
+"""The active attempt of a buyer, on a real Redis: finding it costs the same for any number of attempts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from gateway import shown
-from gateway.admission import Ask, admit
-from gateway.identity import request_id
-from gateway.outcomes import Shown
+from gateway import outcome_cache
+from gateway.admission import AdmissionRequest, admit_requests
+from gateway.identity import derive_request_id
+from gateway.outcomes import PurchaseOutcome
 from gateway.pages import attempts
+from seckill.web.purchase_states import PurchaseState
 
 pytestmark = pytest.mark.usefixtures("redis")
 
@@ -21,50 +22,54 @@ FOREVER = 10**15
 
 
 def tried(number: int, state: str | None = None, *, may_buy_again: bool = False) -> UUID:
-    asked = request_id(settings.SECRET_KEY, "ann", 1, attempts.key(number))
-    ask = Ask(asked, "0" * 16, f"u{number}", "1.2.3.4", 2, FOREVER, "", "", str(number), FOREVER, sale_id=1)
-    assert admit([ask])[0].verdict == "admitted"
+    asked = derive_request_id(settings.SECRET_KEY, "ann", 1, attempts.attempt_key(number))
+    ask = AdmissionRequest(
+        asked, "0" * 16, f"u{number}", "1.2.3.4", 2, FOREVER, "", "", str(number), FOREVER, sale_id=1
+    )
+    assert admit_requests([ask])[0].verdict == "admitted"
     if state is not None:
-        shown.keep([Shown(asked, "ann", 1, state, None, None, may_buy_again)], tell=False)
+        outcome_cache.store_outcomes(
+            [PurchaseOutcome(asked, "ann", 1, PurchaseState(state), None, None, may_buy_again)], notify=False
+        )
     return asked
 
 
-def test_the_last_try_is_found_and_the_next_number_offered() -> None:
-    assert attempts.of("ann", 1) == (None, 1)
+def test_the_last_attempt_is_found_and_the_next_number_follows() -> None:
+    assert attempts.find_attempts("ann", 1) == (None, 1)
     tried(1, "SOLD_OUT")
     tried(2, "EXPIRED", may_buy_again=True)
-    found = attempts.of("ann", 1)
-    assert found.number == 3 and not found.is_on
-    assert found.last is not None and found.last.shown is not None and found.last.shown.state == "EXPIRED"
+    found = attempts.find_attempts("ann", 1)
+    assert found.next_number == 3 and not found.has_active
+    assert found.last is not None and found.last.outcome is not None and found.last.outcome.state == "EXPIRED"
     third = tried(3, "AWAITING_PAYMENT")
-    found = attempts.of("ann", 1)
-    assert (found.number, found.is_on) == (4, True)
+    found = attempts.find_attempts("ann", 1)
+    assert (found.next_number, found.has_active) == (4, True)
     assert found.last is not None and found.last.request_id == third
 
 
-def test_forty_refused_tries_are_one_question_to_redis_and_none_to_the_database(
+def test_forty_refused_attempts_cost_one_call_to_redis_and_no_query(
     monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     for number in range(1, 41):
         tried(number, "SOLD_OUT")
     asked: list[int] = []
-    script = shown._look_script()
+    script = outcome_cache._fetch_script()
 
     def counted(args: list[str], client: object) -> Any:
         asked.append(len(args))
         return script(args=args, client=client)
 
-    monkeypatch.setattr(shown, "_look_script", lambda: counted)
+    monkeypatch.setattr(outcome_cache, "_fetch_script", lambda: counted)
     with django_assert_num_queries(0):
-        assert attempts.of("ann", 1).number == 41
+        assert attempts.find_attempts("ann", 1).next_number == 41
     assert len(asked) == 1
 
 
-def test_with_redis_away_the_first_try_is_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_redis_the_first_attempt_is_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tried(1, "SOLD_OUT")
 
     def away(_: object) -> None:
         raise RedisError("away")
 
-    monkeypatch.setattr(shown, "look_all", away)
-    assert attempts.of("ann", 1) == (None, 1)
+    monkeypatch.setattr(outcome_cache, "fetch_purchases", away)
+    assert attempts.find_attempts("ann", 1) == (None, 1)

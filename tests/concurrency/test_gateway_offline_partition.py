@@ -1,4 +1,4 @@
-"""The gateway's own producer while one partition of the queue is offline, and afterwards."""
+"""The gateway's producer while one partition of the queue is offline, and afterwards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.conf import settings
 from kafka.errors import KafkaError
 
 from gateway import submissions
-from seckill.stack.broker import BrokerProcess
-from tests.concurrency.streams_cast import make_topic, value
+from seckill.stack.broker_process import BrokerProcess
+from tests.concurrency.messaging_cast import make_topic, value
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerProce
         monkeypatch.setattr(
             settings, "ENVIRONMENT", replace(settings.ENVIRONMENT, kafka_bootstrap_servers=process.address)
         )
-        monkeypatch.setattr(submissions, "MOST_DELIVERY_S", 5.2)
+        monkeypatch.setattr(submissions, "DELIVERY_SECONDS_MAX", 5.2)
         yield process
 
 
-def test_an_offline_partition_stops_no_other_one_and_is_written_again_when_it_is_back(own: BrokerProcess) -> None:
+def test_an_offline_partition_stops_no_other_and_is_used_again_when_it_returns(own: BrokerProcess) -> None:
     topic = make_topic(own.address, partitions=3)
     producer = submissions._make_producer.__wrapped__()
     for partition in range(3):

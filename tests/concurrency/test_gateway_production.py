@@ -1,4 +1,4 @@
-"""A gateway process as it is started outside development: what it refuses to start with, and what is not there."""
+"""A gateway process with production settings: unsafe settings stop it, and the demo does not exist."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from seckill.stack import ready
-from seckill.stack.broker import free_port
-from tests.services import Services, running
+from seckill.stack import health_checks
+from seckill.stack.child_processes import free_port, running
+from tests.services import Services
 
 PATIENCE_S = 30
 PRODUCTION = {
@@ -28,7 +28,7 @@ PRODUCTION = {
 def command(host: str, port: int) -> list[str]:
     return [
         sys.executable, "-m", "granian", "--interface", "rsgi", "--http", "1", "--no-ws", "--host", host, "--port",
-        str(port), "--log-level", "warning", "seckill.rsgi:application",
+        str(port), "--log-level", "warning", "gateway.rsgi:application",
     ]  # fmt: skip
 
 
@@ -37,10 +37,10 @@ def command(host: str, port: int) -> list[str]:
     [
         ("0.0.0.0", {}, "SECKILL_ALLOW_PUBLIC_BIND=1"),
         ("127.0.0.1", {"SECKILL_PROVIDER_SECRET": "short"}, "SECKILL_PROVIDER_SECRET has 5 bytes"),
-        ("127.0.0.1", {"SECKILL_PUBLIC_URL": "http://shop.example"}, "SECKILL_PUBLIC_URL=http://shop.example"),
+        ("127.0.0.1", {"SECKILL_PUBLIC_URL": "http://shop.example"}, "SECKILL_PUBLIC_URL must begin with https://"),
     ],
 )
-def test_it_does_not_start_where_it_would_not_be_safe(
+def test_the_gateway_refuses_to_start_with_unsafe_settings(
     host: str, different: dict[str, str], complaint: str, services: Services
 ) -> None:
     ended = subprocess.run(
@@ -51,10 +51,11 @@ def test_it_does_not_start_where_it_would_not_be_safe(
     assert complaint in ended.stdout and "Traceback" not in ended.stdout
 
 
-def test_demo_sign_in_and_console_are_not_there(services: Services, redis: Redis, tmp_path: Path) -> None:
+def test_demo_sign_in_and_console_do_not_exist_in_production(services: Services, redis: Redis, tmp_path: Path) -> None:
     port = free_port()
     environment = services.environment(**PRODUCTION)
-    with running(command("127.0.0.1", port), tmp_path / "gateway.log", ready.port(port), env=environment):
+    log = tmp_path / "gateway.log"
+    with running("gateway", command("127.0.0.1", port), log, health_checks.ports_open(port), environment=environment):
 
         def asked(path: str, body: bytes | None = None) -> int:
             headers = {"X-Forwarded-Proto": "https", "Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""The relay: every row reaches its topic in order per key, whoever dies, and only one relay leads."""
+"""The relay publishes every row in order per key, whichever process crashes, and only one relay is active."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.future import Future
 from kafka.partitioner import murmur2
 
-from seckill.envelope import decode, new
-from seckill.stack.broker import BrokerProcess
-from seckill.streams import traces
-from seckill.streams.models import OutboxRow
-from seckill.streams.outbox import Event, Row, insert, publish
-from seckill.streams.relay import Relay
-from seckill.topics import Topic
-from tests.concurrency.streams_cast import EFFECTS, make_topic
+from seckill.messaging.envelope import decode_envelope, new_envelope
+from seckill.messaging.models import OutboxRow
+from seckill.messaging.outbox import Event, OutboxInsert, insert_rows, publish
+from seckill.messaging.relay import Relay
+from seckill.messaging.topics import Topic
+from seckill.monitoring import traces
+from seckill.stack.broker_process import BrokerProcess
+from tests.concurrency.messaging_cast import EFFECTS, make_topic
 from tests.services import Services, until
 
 COUNT = 200
@@ -33,11 +33,14 @@ KEYS = 7
 
 def say(topic: Topic, numbers: Sequence[int], cause: UUID | None = None) -> None:
     with transaction.atomic():
-        publish(Event(topic, f"user{n % KEYS}", new("Said", 1, {"n": n}, cause=cause, origin=None)) for n in numbers)
+        publish(
+            Event(topic, f"user{n % KEYS}", new_envelope("Said", 1, {"n": n}, cause=cause, origin=None))
+            for n in numbers
+        )
 
 
 def read(broker: BrokerProcess, topic: Topic) -> list[Any]:
-    """All that is in the topic now."""
+    """Everything that is in the topic now."""
     consumer = KafkaConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest", enable_auto_commit=False)
     partitions = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
     consumer.assign(partitions)
@@ -51,10 +54,10 @@ def read(broker: BrokerProcess, topic: Topic) -> list[Any]:
 
 
 def by_key(records: Sequence[Any]) -> dict[str, list[int]]:
-    told: dict[str, list[int]] = {}
+    numbers_by_key: dict[str, list[int]] = {}
     for each in records:
-        told.setdefault(each.key.decode(), []).append(decode(each.value).body["n"])
-    return told
+        numbers_by_key.setdefault(each.key.decode(), []).append(decode_envelope(each.value).body["n"])
+    return numbers_by_key
 
 
 def in_order(count: int = COUNT) -> dict[str, list[int]]:
@@ -78,7 +81,7 @@ def relaying(broker: BrokerProcess) -> Iterator[Relay]:
         assert not thread.is_alive()
 
 
-def test_what_is_published_arrives_in_order_per_key_and_its_rows_are_gone(broker: BrokerProcess) -> None:
+def test_published_events_arrive_in_order_per_key_and_their_rows_are_deleted(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address)
     with relaying(broker):
         for start in range(0, COUNT, 50):
@@ -87,7 +90,7 @@ def test_what_is_published_arrives_in_order_per_key_and_its_rows_are_gone(broker
     assert by_key(read(broker, topic)) == in_order()
 
 
-def test_an_event_is_told_only_if_its_change_is_true(broker: BrokerProcess) -> None:
+def test_an_event_is_published_only_if_its_transaction_commits(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address)
     with relaying(broker):
         with pytest.raises(ZeroDivisionError), transaction.atomic():
@@ -95,11 +98,11 @@ def test_an_event_is_told_only_if_its_change_is_true(broker: BrokerProcess) -> N
             _ = 1 // 0
         say(topic, [2])
         until(is_published, "an empty outbox")
-    assert [decode(each.value).body["n"] for each in read(broker, topic)] == [2]
+    assert [decode_envelope(each.value).body["n"] for each in read(broker, topic)] == [2]
 
 
-def test_a_row_whose_transaction_commits_late_is_not_forgotten(broker: BrokerProcess) -> None:
-    """Its id is lower than that of rows which have been published already: an id past a mark would lose it."""
+def test_a_row_whose_transaction_commits_late_is_published(broker: BrokerProcess) -> None:
+    """Its id is lower than the ids already published, so a relay that selects ids above the last one would miss it."""
     topic = make_topic(broker.address)
     begun, done = threading.Event(), threading.Event()
 
@@ -115,22 +118,22 @@ def test_a_row_whose_transaction_commits_late_is_not_forgotten(broker: BrokerPro
     assert begun.wait(10)
     with relaying(broker):
         say(topic, [1])
-        until(lambda: len(read(broker, topic)) == 1, "the early one")
+        until(lambda: len(read(broker, topic)) == 1, "the earlier row")
         done.set()
         thread.join(10)
         until(is_published, "an empty outbox")
-    assert [decode(each.value).body["n"] for each in read(broker, topic)] == [1, 0]
+    assert [decode_envelope(each.value).body["n"] for each in read(broker, topic)] == [1, 0]
 
 
 def process(services: Services, fault: str = "") -> subprocess.Popen[bytes]:
     code = (
-        "import django; django.setup(); from django.conf import settings; from seckill.streams.relay import Relay;"
+        "import django; django.setup(); from django.conf import settings; from seckill.messaging.relay import Relay;"
         f"Relay([{EFFECTS!r}], settings.ENVIRONMENT.kafka_bootstrap_servers).run()"
     )
     return subprocess.Popen([sys.executable, "-c", code], env=services.environment(SECKILL_FAULT=fault))
 
 
-def test_a_relay_killed_between_send_and_delete_doubles_but_loses_and_reorders_nothing(
+def test_a_relay_killed_between_send_and_delete_repeats_events_but_keeps_their_order(
     broker: BrokerProcess, services: Services
 ) -> None:
     topic = make_topic(broker.address)
@@ -139,19 +142,19 @@ def test_a_relay_killed_between_send_and_delete_doubles_but_loses_and_reorders_n
     assert OutboxRow.objects.count() == COUNT
     with relaying(broker):
         until(is_published, "an empty outbox")
-    told = by_key(read(broker, topic))
-    assert {key: list(dict.fromkeys(numbers)) for key, numbers in told.items()} == in_order(), "first sights in order"
-    assert sum(map(len, told.values())) == 2 * COUNT, "the kill really fell in between"
+    numbers_by_key = by_key(read(broker, topic))
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in numbers_by_key.items()} == in_order(), (
+        "first occurrences in order"
+    )
+    assert sum(map(len, numbers_by_key.values())) == 2 * COUNT, "the kill happened between send and delete"
 
 
-def test_a_second_relay_takes_over_when_the_first_dies_and_not_before(
-    broker: BrokerProcess, services: Services
-) -> None:
+def test_a_second_relay_takes_over_only_when_the_first_dies(broker: BrokerProcess, services: Services) -> None:
     topic = make_topic(broker.address)
     first = process(services)
     try:
         say(topic, range(COUNT // 2))
-        until(is_published, "the first relay to lead")
+        until(is_published, "the first relay to be active")
         with relaying(broker):
             assert holders() == 1
             say(topic, range(COUNT // 2, COUNT))
@@ -159,7 +162,7 @@ def test_a_second_relay_takes_over_when_the_first_dies_and_not_before(
             first.kill()
             first.wait()
             say(topic, range(COUNT, 2 * COUNT))
-            until(is_published, "the second relay to lead")
+            until(is_published, "the second relay to be active")
     finally:
         first.kill()
         first.wait()
@@ -172,7 +175,7 @@ def holders() -> int:
         return int(cursor.fetchone()[0])
 
 
-def test_a_broker_that_is_away_delays_and_reorders_nothing(broker: BrokerProcess) -> None:
+def test_a_broker_outage_delays_events_without_reordering_them(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address)
     with relaying(broker):
         say(topic, range(COUNT // 2))
@@ -182,11 +185,11 @@ def test_a_broker_that_is_away_delays_and_reorders_nothing(broker: BrokerProcess
         assert OutboxRow.objects.count() == COUNT // 2
         broker.start()
         until(is_published, "an empty outbox")
-    told = by_key(read(broker, topic))
-    assert {key: list(dict.fromkeys(numbers)) for key, numbers in told.items()} == in_order()
+    numbers_by_key = by_key(read(broker, topic))
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in numbers_by_key.items()} == in_order()
 
 
-def test_a_partition_that_does_not_acknowledge_delays_its_own_rows_only_and_keeps_their_order(
+def test_an_offline_partition_delays_only_its_own_rows_and_keeps_their_order(
     broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic(broker.address)
@@ -196,7 +199,7 @@ def test_a_partition_that_does_not_acknowledge_delays_its_own_rows_only_and_keep
     send = KafkaProducer.send
 
     def stalling(self: KafkaProducer, to: str, partition: int, **record: Any) -> Any:
-        """As of a partition whose log is offline: no answer, for as long as that lasts."""
+        """Like an offline partition: no answer until it is back."""
         if partition != 0 or not offline.is_set():
             return send(self, to, partition=partition, **record)
         future = Future()
@@ -204,12 +207,12 @@ def test_a_partition_that_does_not_acknowledge_delays_its_own_rows_only_and_keep
         return future
 
     monkeypatch.setattr(KafkaProducer, "send", stalling)
-    monkeypatch.setattr("seckill.streams.relay.LOT_S", 0.1)
+    monkeypatch.setattr("seckill.messaging.relay.BATCH_SECONDS_MAX", 0.1)
     with relaying(broker):
         for start in range(0, COUNT, 20):
             say(topic, range(start, start + 20))
         others = sum(1 for number in range(COUNT) if partition_of(number) != 0)
-        until(lambda: OutboxRow.objects.count() == COUNT - others, "the other partition's to be published")
+        until(lambda: OutboxRow.objects.count() == COUNT - others, "the rows of the other partition")
         assert 0 < others < COUNT and {each.partition for each in read(broker, topic)} == {1}
         offline.clear()
         for future, really in held:
@@ -223,18 +226,18 @@ def partition_of(number: int) -> int:
     return int(murmur2(f"user{number % KEYS}".encode()) & 0x7FFFFFFF) % 2
 
 
-def test_a_record_that_the_broker_never_takes_is_put_aside_and_those_behind_it_go_on(broker: BrokerProcess) -> None:
+def test_a_record_that_the_broker_rejects_is_set_aside_and_later_ones_are_published(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address, partitions=1)
-    huge = Row(topic.name, "user0", uuid4(), bytes(2_000_000), {})
+    huge = OutboxInsert(topic.name, "user0", uuid4(), bytes(2_000_000), {})
     with transaction.atomic():
         say(topic, [0])
-        insert(EFFECTS, [huge])
+        insert_rows(EFFECTS, [huge])
         say(topic, range(KEYS, 3 * KEYS))
     with relaying(broker):
-        until(lambda: not OutboxRow.objects.filter(writer=EFFECTS).exists(), "the others to be published")
-    assert OutboxRow.objects.get().writer == f"{EFFECTS}.refused", "it stays where it can be seen"
-    told = {key: list(dict.fromkeys(numbers)) for key, numbers in by_key(read(broker, topic)).items()}
-    assert told["user0"] == [0, KEYS, 2 * KEYS]
+        until(lambda: not OutboxRow.objects.filter(writer=EFFECTS).exists(), "the other rows")
+    assert OutboxRow.objects.get().writer == f"{EFFECTS}.refused", "an operator can find it"
+    numbers_by_key = {key: list(dict.fromkeys(numbers)) for key, numbers in by_key(read(broker, topic)).items()}
+    assert numbers_by_key["user0"] == [0, KEYS, 2 * KEYS]
 
 
 def test_an_event_carries_the_trace_of_its_cause(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,23 +248,23 @@ def test_an_event_carries_the_trace_of_its_cause(broker: BrokerProcess, monkeypa
         with traces.entered([(request, came_with)]):
             say(topic, [0], cause=request)
         until(is_published, "an empty outbox")
-    [told] = read(broker, topic)
-    headers = {name: content.decode() for name, content in told.headers}
+    [numbers_by_key] = read(broker, topic)
+    headers = {name: content.decode() for name, content in numbers_by_key.headers}
     trace, span = headers["traceparent"].split("-")[1:3]
     assert trace == "0af7651916cd43dd8448eb211c80319c"
-    assert span == decode(told.value).event_id.hex[:16]
+    assert span == decode_envelope(numbers_by_key.value).event_id.hex[:16]
 
 
-def test_a_relay_that_must_stop_while_the_broker_is_away_stops(broker: BrokerProcess) -> None:
+def test_a_relay_stops_during_a_broker_outage(broker: BrokerProcess) -> None:
     topic = make_topic(broker.address)
     with relaying(broker) as relay:
         say(topic, [0])
-        until(is_published, "the first one")
+        until(is_published, "the first row")
         producer = relay._producer
         assert producer is not None
         broker.kill()
         say(topic, [1])
-        until(lambda: producer._accumulator.has_incomplete, "the second one to be under way")
+        until(lambda: producer._accumulator.has_incomplete, "the second row to be in flight")
     assert producer._closed, "its thread has ended"
     assert OutboxRow.objects.count() == 1
     broker.start()

@@ -1,4 +1,4 @@
-"""HTTP of orders: one's own only, and what the provider says only if it is the provider who says it."""
+"""HTTP API of orders: buyers reach only their own orders, and only genuine, confirmed callbacks have an effect."""
 
 from __future__ import annotations
 
@@ -14,28 +14,35 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from orders import paying, refunding
-from orders.lifecycle import State
+from orders import payment_attempts, refunds
 from orders.models import Callback, Order
 from orders.payments import provider, signature
-from seckill import tokens
-from tests.concurrency.orders_cast import Outside, attempt, order, outside_world, paid, state
+from orders.states import OrderState
+from seckill.web import tokens
+from tests.concurrency.orders_cast import (
+    SandboxProvider,
+    place_order,
+    place_paid_order,
+    running_sandbox,
+    start_attempt,
+    state_of,
+)
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Iterator[Outside]:
-    with outside_world(tmp_path) as outside:
-        yield outside
+def sandbox(tmp_path: Path) -> Iterator[SandboxProvider]:
+    with running_sandbox(tmp_path) as sandbox:
+        yield sandbox
 
 
-def asked(user: str, path: str, method: str = "POST") -> tuple[int, dict[str, Any]]:
+def call(user: str, path: str, method: str = "POST") -> tuple[int, dict[str, Any]]:
     answer = Client().generic(
-        method, f"/api/v1/orders{path}", headers={"Authorization": f"Bearer {tokens.issue(user)}"}
+        method, f"/api/v1/orders{path}", headers={"Authorization": f"Bearer {tokens.issue_token(user)}"}
     )
     return answer.status_code, json.loads(answer.content)
 
 
-def told(body: bytes, secret: str | None = None, at_s: int | None = None) -> int:
+def send_callback(body: bytes, secret: str | None = None, at_s: int | None = None) -> int:
     secret = settings.ENVIRONMENT.provider_secret if secret is None else secret
     header = signature.sign(secret, body, int(time.time()) if at_s is None else at_s)
     answer = Client().post(
@@ -44,25 +51,25 @@ def told(body: bytes, secret: str | None = None, at_s: int | None = None) -> int
     return int(answer.status_code)
 
 
-def test_an_order_is_seen_paid_and_cancelled_by_its_buyer_only(outside: Outside) -> None:
-    placed = order("ann")
+def test_only_its_buyer_can_see_pay_and_cancel_an_order(sandbox: SandboxProvider) -> None:
+    placed = place_order("ann")
     for path, method in (("", "GET"), ("/pay", "POST"), ("/cancel", "POST")):
-        assert asked("bob", f"/{placed.id}{path}", method)[0] == 404
-    assert asked("bob", "", "GET") == (200, {"orders": []})
-    assert asked("ann", f"/{placed.id}", "GET")[1]["state"] == "PENDING_PAYMENT"
-    assert asked("ann", f"/{placed.id}/pay")[0] == 202
-    assert asked("ann", f"/{placed.id}/cancel")[1]["state"] == "CANCELLED"
-    assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 409
+        assert call("bob", f"/{placed.id}{path}", method)[0] == 404
+    assert call("bob", "", "GET") == (200, {"orders": []})
+    assert call("ann", f"/{placed.id}", "GET")[1]["state"] == "PENDING_PAYMENT"
+    assert call("ann", f"/{placed.id}/pay")[0] == 202
+    assert call("ann", f"/{placed.id}/cancel")[1]["state"] == "CANCELLED"
+    assert call("ann", f"/{placed.id}/pay")[0] == call("ann", f"/{placed.id}/cancel")[0] == 409
 
 
-def test_orders_are_listed_page_by_page_and_none_twice(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several were placed by one batch, at the same time."""
-    monkeypatch.setattr("orders.asking.PAGE", 3)
-    made = [order("ann") for _ in range(8)]
+def test_pages_of_orders_contain_each_order_once(sandbox: SandboxProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several orders of one batch have the same time."""
+    monkeypatch.setattr("orders.buyer_actions.PAGE_ORDERS_MAX", 3)
+    made = [place_order("ann") for _ in range(8)]
     Order.objects.filter(id__in=[each.id for each in made[2:7]]).update(placed_at=made[0].placed_at)
     seen, after, pages = [], "", 0
     while True:
-        listed = asked("ann", f"?after={after}" if after else "", "GET")[1]
+        listed = call("ann", f"?after={after}" if after else "", "GET")[1]
         seen += [each["id"] for each in listed["orders"]]
         pages += 1
         after = listed.get("next", "")
@@ -70,91 +77,95 @@ def test_orders_are_listed_page_by_page_and_none_twice(outside: Outside, monkeyp
             break
     assert (pages, len(seen)) == (3, 8)
     assert set(seen) == {str(each.id) for each in made}
-    assert asked("bob", f"?after={listed_next('ann')}", "GET")[1] == {"orders": []}
+    assert call("bob", f"?after={listed_next('ann')}", "GET")[1] == {"orders": []}
 
 
 def listed_next(user: str) -> str:
-    return str(asked(user, "", "GET")[1]["next"])
+    return str(call(user, "", "GET")[1]["next"])
 
 
 @pytest.mark.parametrize("after", ["x", "1", "-1.x", "9" * 30 + ".x", "1.00000000-0000-0000-0000-00000000000x", "%00"])
-def test_a_page_that_is_none_is_a_bad_request(after: str) -> None:
-    assert asked("ann", f"?after={after}", "GET")[0] == 400
+def test_an_invalid_cursor_is_a_bad_request(after: str) -> None:
+    assert call("ann", f"?after={after}", "GET")[0] == 400
 
 
-def test_what_is_paid_is_not_cancelled(outside: Outside) -> None:
-    placed, _ = paid(outside)
-    assert asked("ann", f"/{placed.id}/cancel")[0] == 409
-    assert state(placed) is State.PAID
+def test_a_paid_order_cannot_be_cancelled(sandbox: SandboxProvider) -> None:
+    placed, _ = place_paid_order(sandbox)
+    assert call("ann", f"/{placed.id}/cancel")[0] == 409
+    assert state_of(placed) is OrderState.PAID
 
 
-def test_a_provider_that_is_away_is_a_503_and_changes_nothing(outside: Outside) -> None:
-    placed = order("ann")
-    attempt(placed)
-    outside.go_away()
-    assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 503
-    assert state(placed) is State.PENDING_PAYMENT
+def test_without_the_provider_pay_and_cancel_answer_503_and_change_nothing(sandbox: SandboxProvider) -> None:
+    placed = place_order("ann")
+    start_attempt(placed)
+    sandbox.stop()
+    assert call("ann", f"/{placed.id}/pay")[0] == call("ann", f"/{placed.id}/cancel")[0] == 503
+    assert state_of(placed) is OrderState.PENDING_PAYMENT
 
 
-def test_a_genuine_callback_is_heard_and_counted(outside: Outside) -> None:
-    placed = order("ann")
-    payment = attempt(placed)
-    assert outside.pays(payment.id)
+def test_repeats_of_a_genuine_callback_are_counted(sandbox: SandboxProvider) -> None:
+    placed = place_order("ann")
+    payment = start_attempt(placed)
+    assert sandbox.capture(payment.id)
     body = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
-    assert [told(body) for _ in range(3)] == [200, 200, 200]
-    assert state(placed) is State.PAID
+    assert [send_callback(body) for _ in range(3)] == [200, 200, 200]
+    assert state_of(placed) is OrderState.PAID
     assert Callback.objects.get().received == 3
 
 
-def test_a_callback_that_is_not_the_providers_changes_nothing(outside: Outside) -> None:
-    placed = order("ann")
-    payment = attempt(placed)
+def test_a_callback_with_a_wrong_or_old_signature_changes_nothing(sandbox: SandboxProvider) -> None:
+    placed = place_order("ann")
+    payment = start_attempt(placed)
     body = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
-    assert told(body, secret="guessed") == told(body, at_s=int(time.time()) - 3600) == 401
-    assert state(placed) is State.PENDING_PAYMENT
-    assert paying.told("cb-1", payment.id, "captured")  # the control
-    assert state(placed) is State.PAID
+    assert send_callback(body, secret="guessed") == send_callback(body, at_s=int(time.time()) - 3600) == 401
+    assert state_of(placed) is OrderState.PENDING_PAYMENT
+    assert payment_attempts.handle_callback("cb-1", payment.id, "captured")  # the control
+    assert state_of(placed) is OrderState.PAID
 
 
-def test_a_signed_callback_that_the_provider_does_not_confirm_changes_nothing(outside: Outside) -> None:
-    """As by a stolen key."""
-    placed = order("ann")
-    payment = attempt(placed)
+def test_a_signed_callback_that_the_provider_does_not_confirm_changes_nothing(sandbox: SandboxProvider) -> None:
+    """The signing key was stolen."""
+    placed = place_order("ann")
+    payment = start_attempt(placed)
     captured = json.dumps({"id": "cb-1", "payment": str(payment.id), "kind": "captured"}).encode()
-    assert told(captured) == 401
-    assert (state(placed), Callback.objects.count()) == (State.PENDING_PAYMENT, 0)
-    assert outside.pays(payment.id)
-    assert told(captured) == 200
-    assert state(placed) is State.PAID
-    refunding.refund(placed.id, return_units=False, because="a test")
+    assert send_callback(captured) == 401
+    assert (state_of(placed), Callback.objects.count()) == (OrderState.PENDING_PAYMENT, 0)
+    assert sandbox.capture(payment.id)
+    assert send_callback(captured) == 200
+    assert state_of(placed) is OrderState.PAID
+    refunds.refund_order(placed.id, return_units=False, because="a test")
     refunded = json.dumps({"id": "cb-2", "payment": str(payment.id), "kind": "refunded"}).encode()
-    assert told(refunded) == 401
+    assert send_callback(refunded) == 401
     payment.refresh_from_db()
     assert payment.state == "refunding", "the money is still owed"
 
 
-def test_a_callback_waits_for_a_provider_that_can_be_asked_and_is_not_asked_about_again(outside: Outside) -> None:
-    placed, other = order("ann"), order("bob")
-    payment, unsettled = attempt(placed), attempt(other)
-    assert outside.pays(payment.id) and outside.pays(unsettled.id)
+def test_a_callback_answers_503_until_the_provider_can_confirm_it(
+    sandbox: SandboxProvider,
+) -> None:
+    placed, other = place_order("ann"), place_order("bob")
+    payment, unsettled = start_attempt(placed), start_attempt(other)
+    assert sandbox.capture(payment.id) and sandbox.capture(unsettled.id)
     bodies = [
         json.dumps({"id": f"cb-{each.id}", "payment": str(each.id), "kind": "captured"}).encode()
         for each in (payment, unsettled)
     ]
-    assert told(bodies[0]) == 200
-    outside.go_away()
-    assert told(bodies[0]) == 200, "it changes nothing, so nobody is asked"
-    assert told(bodies[1]) == 503
-    assert state(other) is State.PENDING_PAYMENT
+    assert send_callback(bodies[0]) == 200
+    sandbox.stop()
+    assert send_callback(bodies[0]) == 200, "it changes nothing, so the provider is not asked"
+    assert send_callback(bodies[1]) == 503
+    assert state_of(other) is OrderState.PENDING_PAYMENT
 
 
-def test_the_provider_keeps_so_many_threads_waiting_at_most(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
-    placed = order("ann")
-    attempt(placed)
+def test_the_bulkhead_limits_how_many_threads_wait_for_the_provider(
+    sandbox: SandboxProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed = place_order("ann")
+    start_attempt(placed)
     monkeypatch.setattr(provider, "_permits", threading.BoundedSemaphore(1))
     with provider._permits:
-        assert asked("ann", f"/{placed.id}/pay")[0] == asked("ann", f"/{placed.id}/cancel")[0] == 503
-    assert asked("ann", f"/{placed.id}/pay")[0] == 202
+        assert call("ann", f"/{placed.id}/pay")[0] == call("ann", f"/{placed.id}/cancel")[0] == 503
+    assert call("ann", f"/{placed.id}/pay")[0] == 202
 
 
 @pytest.mark.parametrize(
@@ -167,5 +178,5 @@ def test_the_provider_keeps_so_many_threads_waiting_at_most(outside: Outside, mo
         (json.dumps({"id": "x", "payment": str(UUID(int=1)), "kind": "captured"}).encode(), 404),
     ],
 )
-def test_a_callback_that_makes_no_sense_is_refused(body: bytes, status: int) -> None:
-    assert told(body) == status
+def test_an_unreadable_callback_is_refused(body: bytes, status: int) -> None:
+    assert send_callback(body) == status

@@ -1,4 +1,4 @@
-"""The Postgres that `seckill up` starts: who may connect, and under which user it runs."""
+"""The Postgres that `seckill up` starts: which roles can connect, and which system user runs it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from seckill.stack import passwords, ready, servers
-from seckill.stack.broker import free_port
-from tests.services import running
+from seckill.stack import health_checks, passwords, servers
+from seckill.stack.child_processes import free_port, running
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
@@ -26,7 +25,8 @@ def postgres(folder: Path, password: str | None) -> Iterator[str]:
     command, how = servers.postgres_command(folder, port)
     login = "seckill" if password is None else f"seckill:{password}"
     address = f"127.0.0.1:{port}/postgres"
-    with running(command, folder.parent / "log", ready.postgres(f"postgresql://{login}@{address}"), **how):
+    check = health_checks.postgres(f"postgresql://{login}@{address}")
+    with running("Postgres", command, folder.parent / "log", check, **how):
         yield address
 
 
@@ -36,8 +36,8 @@ def refusal(url: str) -> str:
     return str(refused.value)
 
 
-def test_only_the_application_role_with_its_password_gets_in_and_it_is_no_superuser(tmp_path: Path) -> None:
-    password = passwords.password(tmp_path, "postgres")
+def test_only_the_application_role_can_connect_and_it_is_not_a_superuser(tmp_path: Path) -> None:
+    password = passwords.server_password(tmp_path, "postgres")
     with postgres(tmp_path / "postgres", password) as address:
         assert "password" in refusal(f"postgresql://seckill@{address}")
         assert "password" in refusal(f"postgresql://seckill:{password}x@{address}")
@@ -48,14 +48,14 @@ def test_only_the_application_role_with_its_password_gets_in_and_it_is_no_superu
 
 
 def test_a_password_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
-    first = passwords.password(tmp_path / "new", "postgres")
-    assert len(first) >= 32 and passwords.password(tmp_path / "new", "postgres") == first
+    first = passwords.server_password(tmp_path / "new", "postgres")
+    assert len(first) >= 32 and passwords.server_password(tmp_path / "new", "postgres") == first
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()] == [0o600]
 
 
 @as_root
 @pytest.mark.parametrize("way", ["a mapped user", "nobody with access"])
-def test_below_a_folder_that_only_root_may_enter(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgres_runs_below_a_folder_of_roots_only(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if way not in servers._ways_to_run():
         pytest.skip(f"this machine cannot run a process as {way}")
     monkeypatch.setattr(servers, "_ways_to_run", lambda: iter([way]))
@@ -66,8 +66,8 @@ def test_below_a_folder_that_only_root_may_enter(way: str, tmp_path: Path, monke
 
 
 @as_root
-def test_a_way_that_fails_is_followed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the last way this folder cannot be reached, and the error says what each way said."""
+def test_if_one_way_to_start_postgres_fails_the_next_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the last way this folder is unreachable, and the error lists the failure of each way."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     monkeypatch.setattr(servers, "_ways_to_run", lambda: iter(["nobody"]))
@@ -75,14 +75,14 @@ def test_a_way_that_fails_is_followed_by_the_next(tmp_path: Path, monkeypatch: p
         servers.init_postgres(closed / "postgres")
 
 
-def test_a_folder_of_an_older_version_is_not_touched(tmp_path: Path) -> None:
+def test_a_data_folder_of_an_older_version_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / ".made").touch()
     with pytest.raises(servers.NoServer, match="made by an older version"):
         servers.init_postgres(tmp_path)
     assert (tmp_path / ".made").exists()
 
 
-def test_a_half_made_folder_is_made_again(tmp_path: Path) -> None:
+def test_an_incomplete_data_folder_is_created_again(tmp_path: Path) -> None:
     folder = tmp_path / "postgres"
     folder.mkdir()
     (folder / "PG_VERSION").write_text("half")

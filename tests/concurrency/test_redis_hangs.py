@@ -1,4 +1,4 @@
-"""Redis takes connections and answers nothing: inventory decides by the row, and waits for Redis once."""
+"""While Redis accepts connections and never answers, inventory decides by the stock row and waits only once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from inventory import gate, operating, rebuild, views
-from inventory.models import Decided
-from tests.concurrency.test_stock import batch, request, work
-from tests.unit.seckill.test_bounded_redis import Silent
+from inventory import gate, gate_rebuild, sale_commands, sale_view
+from inventory.models import DecidedRequest
+from tests.concurrency.stock_cast import decide, request
+from tests.unit.seckill.resilience.test_redis_client import Silent
 
 BATCHES = 8
 
@@ -22,7 +22,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
     server = Silent()
     hanging = replace(settings.ENVIRONMENT, gate_redis_url=server.url, admission_redis_url=server.url)
     monkeypatch.setattr(settings, "ENVIRONMENT", hanging)
-    caches = (gate.redis, gate._script, views._client)
+    caches = (gate.redis, gate._script, sale_view._client)
     for cache in caches:
         cache.cache_clear()
     yield server
@@ -31,23 +31,21 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
     server.close()
 
 
-def test_batches_are_decided_although_redis_hangs_and_each_client_waits_for_it_once(silent: Silent) -> None:
-    stock = operating.create("Gong", "phone", 10, 100, 1, 0, 10**15)
+def test_batches_are_decided_while_redis_hangs_at_the_cost_of_one_timeout_per_client(silent: Silent) -> None:
+    stock = sale_commands.create_sale("Gong", "phone", 10, 100, 1, 0, 10**15)
     for number in range(BATCHES):
-        work(batch(number, [request(stock, f"user-{number}")]))
-    assert Decided.objects.filter(decision="RESERVED").count() == BATCHES
-    assert len(silent.connections) <= 2 * 2, "of two clients, each tried again at most once after its rest"
+        decide([request(stock, f"user-{number}")], partition=number)
+    assert DecidedRequest.objects.filter(decision="RESERVED").count() == BATCHES
+    assert len(silent.connections) <= 2 * 2, "two clients, each of which retries at most once after its breaker's pause"
 
 
-def test_the_lock_of_the_stock_is_not_held_while_redis_is_waited_for(
-    silent: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Counting the gate anew fails before it locks the row: another one could lock it at any moment."""
-    stock = operating.create("Gong", "phone", 10, 100, 1, 0, 10**15)
+def test_the_stock_lock_is_not_held_during_a_redis_timeout(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild of the gate fails before it locks the row, so other transactions can lock it at any moment."""
+    stock = sale_commands.create_sale("Gong", "phone", 10, 100, 1, 0, 10**15)
 
     def locked(ids: object) -> None:
         raise AssertionError("the row was locked although Redis hangs")
 
-    monkeypatch.setattr(rebuild, "lock_stocks", locked)
+    monkeypatch.setattr(gate_rebuild, "lock_stocks", locked)
     with pytest.raises(RedisError):
-        rebuild.rebuild(stock.id, stock.gate_epoch)
+        gate_rebuild.rebuild_gate(stock.id, stock.gate_epoch)

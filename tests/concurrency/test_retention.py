@@ -1,4 +1,4 @@
-"""What is finished is pruned, a batch at a time, and nothing that is still needed."""
+"""Retention: old rows of finished purchases are removed in batches; rows that are still needed stay."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from django.db import connection
 from kafka import KafkaProducer
 from redis import Redis
 
-from gateway import following
-from gateway.places import Place, Standing
-from inventory import beat, gate, operating
+from gateway import purchase_status
+from gateway.signed_positions import SignedPosition
+from inventory import gate, sale_commands
+from inventory import sweep as beat
 from inventory.models import Stock
 from notifications import sweep as of_notifications
-from orders import duties
-from seckill.consistency.sources import database
-from seckill.stack.broker import BrokerProcess
-from seckill.streams import cluster, pruning
-from seckill.streams.pruning import BELOW, BY_THEIR_OWN_TIME, Pruner, is_past_the_logs
-from seckill.streams.sweeping import Sweeps
-from seckill.topics import TOPICS
+from orders import sweep as duties
+from seckill.messaging import kafka_cluster, pruning
+from seckill.messaging.pruning import RULES_BELOW_HORIZON, RULES_BY_OWN_TIME, Pruner, is_before_every_log
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.sweep_loop import Sweeps
+from seckill.messaging.topics import TOPICS
+from seckill.report.sources import database
+from seckill.stack.broker_process import BrokerProcess
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=40)
@@ -37,8 +39,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "retention.md"
 
 @pytest.fixture(autouse=True)
 def long_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The topics are asked in a test of its own."""
-    monkeypatch.setattr(pruning, "is_past_the_logs", lambda horizon: True)
+    """Other tests ask the brokers."""
+    monkeypatch.setattr(pruning, "is_before_every_log", lambda horizon: True)
     gate.redis.cache_clear()
     gate._script.cache_clear()
     yield
@@ -51,15 +53,15 @@ def run(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
 
 
 def sale(opened: datetime = OLD, *, is_over: bool = True) -> Stock:
-    stock = operating.create("Gong", "phone", 10, 100, 1, int(opened.timestamp() * 1000), FAR_MS)
+    stock = sale_commands.create_sale("Gong", "phone", 10, 100, 1, int(opened.timestamp() * 1000), FAR_MS)
     if is_over:
-        operating.set_state(stock.sale_id, "closed")
+        sale_commands.set_sale_state(stock.sale_id, "closed")
         Stock.objects.filter(id=stock.id).update(gate_retired=True)
     return stock
 
 
 def fill(at: datetime, stock: Stock) -> UUID:
-    """A finished purchase: a row in each table that is pruned by the horizon."""
+    """A finished purchase: a row in each table that has a horizon."""
     request, order = uuid4(), uuid4()
     at_ms, number = int(at.timestamp() * 1000), request.int % 2**60
     run("INSERT INTO inventory_decided VALUES (%s, 'ann', %s, 'phone', 1, 'RESERVED', 1, %s, %s, %s, 'c', 't', 0, %s)",
@@ -73,7 +75,7 @@ def fill(at: datetime, stock: Stock) -> UUID:
     run("INSERT INTO streams_dead_letter (consumer_group, cluster_id, topic, topic_id, partition, record_offset, "
         "timestamp_ms, headers, reason, attempts, replays, state, note, died_at, closed_at) VALUES "
         "('inventory', 'c', 't', 't', 0, %s, 0, '[]', '', 1, 0, 'replayed', '', %s, %s)", number, at, at)  # fmt: skip
-    run("INSERT INTO streams_divert (topic, stayers, users, began_at) VALUES ('t', '', 0, %s)", at)
+    run("INSERT INTO streams_divert (topic, pinned_users, users, began_at) VALUES ('t', '', 0, %s)", at)
     run("INSERT INTO orders_order (id, request_id, user_id, sale_id, sku, quantity, amount, state, placed_at, "
         "pay_before, cause) VALUES (%s, %s, 'ann', %s, 'phone', 1, 100, 'PAID', %s, %s, %s)",
         order, request, stock.sale_id, at, at, uuid4())  # fmt: skip
@@ -89,7 +91,7 @@ def fill(at: datetime, stock: Stock) -> UUID:
     return request
 
 
-TABLES = [rule.table for rules in BELOW.values() for rule in rules]
+TABLES = [rule.table for rules in RULES_BELOW_HORIZON.values() for rule in rules]
 
 
 def left() -> dict[str, int]:
@@ -97,32 +99,32 @@ def left() -> dict[str, int]:
 
 
 def prune(rounds: int = 1) -> None:
-    """All three sweeps, twice: the first one to look does not know yet what the others need."""
+    """All three sweeps, twice, because the first run does not know yet what the other services need."""
     pruners = [Pruner(service) for service in pruning.SERVICES]
     for _ in range(rounds + 1):
         for pruner in pruners:
-            pruner.look()
+            pruner.run_once()
 
 
-def test_what_is_finished_and_old_goes_and_what_is_not_old_stays() -> None:
+def test_old_rows_of_finished_purchases_are_removed_and_new_ones_stay() -> None:
     stock = sale()
     fill(OLD, stock)
     new = fill(NOW, stock)
     prune()
     assert left() == dict.fromkeys(TABLES, 1)
     assert run("SELECT request_id FROM inventory_decided") == [(new,)]
-    assert run("SELECT count(*) FROM orders_order") == [(2,)], "the books stay"
+    assert run("SELECT count(*) FROM orders_order") == [(2,)], "orders stay"
 
 
-def test_it_goes_in_batches_and_the_sweep_looks_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_removed_in_batches_until_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "ROWS_MAX", 3)
     stock = sale()
     for _ in range(8):
         fill(OLD, stock)
     prune()
     assert all(2 <= count <= 5 for count in left().values())
-    rounds = [Pruner("orders").look() for _ in range(4)]
-    assert rounds[0] and not rounds[-1], "a full batch: look again at once"
+    rounds = [Pruner("orders").run_once() for _ in range(4)]
+    assert rounds[0] and not rounds[-1], "a full batch: run again at once"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_it_goes_in_batches_and_the_sweep_looks_again_at_once(monkeypatch: pytes
         "UPDATE notifications_delivery SET state = 'due'",
     ],
 )
-def test_nothing_goes_while_something_that_began_before_is_unfinished(unfinished: str) -> None:
+def test_nothing_is_removed_while_something_older_is_unfinished(unfinished: str) -> None:
     stock = sale(is_over=unfinished != "sale is on")
     fill(OLD, stock)
     if unfinished == "units are reserved":
@@ -151,15 +153,15 @@ def test_nothing_goes_while_something_that_began_before_is_unfinished(unfinished
     assert left() == dict.fromkeys(TABLES, 1)
 
 
-def test_nothing_goes_before_every_service_has_said_what_it_needs() -> None:
+def test_nothing_is_removed_before_every_service_has_recorded_what_it_needs() -> None:
     fill(OLD, sale())
     for _ in range(3):
-        Pruner("inventory").look()
-        Pruner("orders").look()
+        Pruner("inventory").run_once()
+        Pruner("orders").run_once()
     assert left() == dict.fromkeys(TABLES, 1)
 
 
-def test_nothing_goes_if_retention_is_off_and_never_less_than_topics_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_can_be_off_and_is_never_shorter_than_that_of_the_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     stock = sale()
     fill(OLD, stock)
     fill(NOW - timedelta(days=pruning.LOG_DAYS), stock)
@@ -171,46 +173,51 @@ def test_nothing_goes_if_retention_is_off_and_never_less_than_topics_keep(monkey
     assert left() == dict.fromkeys(TABLES, 1)
 
 
-def test_a_divert_in_force_stays() -> None:
+def test_an_active_divert_stays() -> None:
     stock = sale()
     fill(OLD, stock)
-    run("INSERT INTO streams_slot_map (topic, version, partition_of, moving, diverted, turning) "
+    run("INSERT INTO streams_slot_map (topic, version, partition_of, moving, diverted, transition) "
         "SELECT 't', 1, '[]', '{}', id, '' FROM streams_divert")  # fmt: skip
     prune()
     assert left()["streams_divert"] == 1
 
 
-def test_leases_sessions_and_the_audit_go_by_their_own_time() -> None:
+def test_leases_sessions_and_audit_entries_have_their_own_retention() -> None:
     days, hours = "now() - make_interval(days => n)", "now() + make_interval(hours => n)"
     lease = f"SELECT gen_random_uuid(), 't', 'n', 1, 12, {days} FROM generate_series(0, 3) AS n"
     run(f"INSERT INTO streams_producer_lease {lease}")
     run(f"INSERT INTO django_session SELECT n::text, '', {hours} FROM generate_series(-2, 1) AS n")
     entry = f"SELECT {days}, 'a', 'v', 't', '{{}}', 'done' FROM unnest(ARRAY[200, 400, 600]) AS n"
     run(f"INSERT INTO audit_entry (at, actor, verb, target, arguments, result) {entry}")
-    Pruner("inventory").look()
+    Pruner("inventory").run_once()
     assert run("SELECT count(*) FROM streams_producer_lease") == [(1,)]
     assert run("SELECT count(*) FROM django_session WHERE expire_date < now()") == [(0,)]
     assert run("SELECT count(*) FROM audit_entry") == [(1,)]
 
 
-def test_a_report_of_a_sale_whose_rows_are_gone_says_so() -> None:
+def test_the_report_says_that_rows_of_a_sale_were_removed() -> None:
     fill(OLD, sale())
     prune()
     password = f":{settings.DATABASES['default']['PASSWORD']}" if settings.DATABASES["default"]["PASSWORD"] else ""
     address = settings.DATABASES["default"]
     url = f"postgresql://{address['USER']}{password}@127.0.0.1:{address['PORT']}/{address['NAME']}"
-    assert any("were pruned, and 1 sales opened before" in fault for fault in database.read(url).faults)
+    assert any("were pruned, and 1 sales opened before" in fault for fault in database.read_snapshot(url).faults)
 
 
 def test_a_pruned_purchase_is_not_shown_as_queued(redis: Redis) -> None:
     old_ms = int((NOW - timedelta(days=40)).timestamp() * 1000)
-    assert following.follow(uuid4(), Standing("ann", Place("purchase.requests", 0, 5), old_ms)) is None
-    new = following.follow(uuid4(), Standing("ann", Place("purchase.requests", 0, 5), int(NOW.timestamp() * 1000)))
-    assert new is not None and new.shown is None, "the control"
+    assert (
+        purchase_status.fetch_status(uuid4(), SignedPosition("ann", RecordPosition("purchase.requests", 0, 5), old_ms))
+        is None
+    )
+    new = purchase_status.fetch_status(
+        uuid4(), SignedPosition("ann", RecordPosition("purchase.requests", 0, 5), int(NOW.timestamp() * 1000))
+    )
+    assert new is not None and new.outcome is None, "the control"
 
 
-def test_the_horizon_waits_for_the_oldest_record_of_every_topic(broker: BrokerProcess) -> None:
-    cluster.create_topics(broker.address)
+def test_no_row_is_removed_while_a_topic_may_redeliver_its_event(broker: BrokerProcess) -> None:
+    kafka_cluster.create_topics(broker.address)
     topic = TOPICS["order.events"].name
     producer = KafkaProducer(bootstrap_servers=broker.address)
     try:
@@ -218,27 +225,27 @@ def test_the_horizon_waits_for_the_oldest_record_of_every_topic(broker: BrokerPr
         producer.send(topic, b"x", partition=3, timestamp_ms=int((before + timedelta(days=1)).timestamp() * 1000)).get(
             30
         )
-        assert is_past_the_logs(before)
-        assert not is_past_the_logs(before + timedelta(days=2))
+        assert is_before_every_log(before)
+        assert not is_before_every_log(before + timedelta(days=2))
     finally:
         producer.close()
 
 
-def test_brokers_that_do_not_answer_keep_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "BOOTSTRAP_MS", 200)
+def test_nothing_is_removed_while_the_brokers_do_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "BOOTSTRAP_MS_MAX", 200)
     environment = replace(settings.ENVIRONMENT, kafka_bootstrap_servers="127.0.0.1:1")
     monkeypatch.setattr(settings, "ENVIRONMENT", environment)
-    assert not is_past_the_logs(NOW)
+    assert not is_before_every_log(NOW)
 
 
-@pytest.mark.parametrize("sweep", [beat.sweep, duties.sweep, of_notifications.sweep])
-def test_every_sweep_prunes_on_a_thread_of_its_own(sweep: Callable[[], Sweeps]) -> None:
+@pytest.mark.parametrize("sweep", [beat.create_sweeps, duties.create_sweeps, of_notifications.create_sweeps])
+def test_every_sweep_prunes_on_its_own_thread(sweep: Callable[[], Sweeps]) -> None:
     assert any("retention" in each._name for each in sweep()._sweeps)
 
 
 def test_the_page_names_every_table_with_its_retention() -> None:
     text = DOCS.read_text()
-    rules = [rule for table in (BELOW, BY_THEIR_OWN_TIME) for rules in table.values() for rule in rules]
+    rules = [rule for table in (RULES_BELOW_HORIZON, RULES_BY_OWN_TIME) for rules in table.values() for rule in rules]
     named = re.findall(r"^\| `(\w+)`", text, re.MULTILINE)
     assert {rule.table for rule in rules} <= set(named)
     assert "SECKILL_RETENTION_DAYS" in text

@@ -1,4 +1,4 @@
-"""What the fixtures promise: one database for all threads, emptied between tests."""
+"""The fixtures provide one database for all threads, which is emptied between tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from redis import Redis
 
-from seckill.streams.models import OutboxRow
+from seckill.messaging.models import OutboxRow
 from tests.services import Services, together
 
 
@@ -28,7 +28,7 @@ def test_threads_share_a_database_that_was_empty_before(_round: int, redis: Redi
     assert max(count for count in seen if isinstance(count, int)) == 4
 
 
-def test_a_failure_in_a_thread_is_handed_back() -> None:
+def test_an_exception_in_a_thread_is_returned() -> None:
     def fail() -> None:
         raise LookupError("nothing")
 
@@ -36,7 +36,7 @@ def test_a_failure_in_a_thread_is_handed_back() -> None:
     assert isinstance(result, LookupError)
 
 
-def test_a_process_of_ours_would_find_the_tests_database(services: Services) -> None:
+def test_a_child_process_finds_the_tests_database(services: Services) -> None:
     environment = services.environment(SECKILL_FAULT="x")
     assert environment["SECKILL_DATABASE_URL"].endswith("/test_seckill")
     assert str(connection.settings_dict["NAME"]) == "test_seckill"

@@ -1,4 +1,4 @@
-"""How fine the steps of the statistics page are: they follow the activity, not the time from first to last event."""
+"""The step of the statistics page follows the activity, not the time from the first to the last event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from analytics.models import Batch, Flow, Run
-from analytics.report import reading
+from analytics.report import queries
 from tests.services import Services
 
 
@@ -17,7 +17,7 @@ def found_step(services: Services, seconds: list[int]) -> int:
     Batch.objects.create(run=run, batch=0, records=len(seconds))
     Flow.objects.bulk_create(Flow(run=run, sale_id=1, at_ms=at * 1000, kind="RESERVED", events=1) for at in seconds)
     name = settings.DATABASES["default"]["NAME"]
-    return reading.read(f"postgresql://seckill@127.0.0.1:{services.postgres_port}/{name}").step_ms
+    return queries.read_statistics(f"postgresql://seckill@127.0.0.1:{services.postgres_port}/{name}").step_ms
 
 
 @pytest.mark.parametrize(

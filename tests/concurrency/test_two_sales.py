@@ -1,4 +1,4 @@
-"""Two sales at once on a real Postgres: transactions that touch both take their locks in one order."""
+"""Batches that touch two sales on a real Postgres: all transactions take their locks in one order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from gateway.events import PurchaseRequested
-from gateway.outcomes import Event, find, project
-from inventory import gate, operating, releasing, reserving
+from gateway.outcomes import Event, find_outcome, project_events
+from inventory import gate, reservation, sale_commands, settlement
 from inventory.events import Decision, PurchaseDecided, UnitsReleased
-from inventory.handlers import OrderEvents
+from inventory.handlers import SettlementHandler
 from inventory.models import GateSync, Hold, Stock
 from orders.events import OrderChanged, OrderEvent
-from seckill.streams import statements
-from seckill.streams.records import Batch, Received
+from seckill.messaging import binary_sql
+from seckill.messaging.records import Batch, ReceivedRecord
 from tests.services import together
 
 FAR_MS = 10**15
@@ -37,7 +37,7 @@ def fresh_gate() -> None:
 
 @pytest.fixture
 def sales() -> list[Stock]:
-    return [operating.create(name, "phone", 2 * BUYERS, 100, 1, 0, FAR_MS) for name in ("Gong", "Bell")]
+    return [sale_commands.create_sale(name, "phone", 2 * BUYERS, 100, 1, 0, FAR_MS) for name in ("Gong", "Bell")]
 
 
 def request(stock: Stock, user: str) -> PurchaseRequested:
@@ -46,7 +46,7 @@ def request(stock: Stock, user: str) -> PurchaseRequested:
 
 def requests_of(partition: int, requests: Iterable[PurchaseRequested]) -> Batch:
     records = [
-        Received("purchase.requests", partition, at, 0, each.user_id, each.envelope())
+        ReceivedRecord("purchase.requests", partition, at, 0, each.user_id, each.envelope())
         for at, each in enumerate(requests)
     ]
     return Batch("cluster", "topic-id", "purchase.requests", partition, records)
@@ -58,7 +58,8 @@ def ends_of(asked: Iterable[PurchaseRequested], event: OrderEvent) -> Batch:
         for each in asked
     ]
     records = [
-        Received("order.events", 0, at, 0, each.user_id, each.envelope(None, None)) for at, each in enumerate(changes)
+        ReceivedRecord("order.events", 0, at, 0, each.user_id, each.envelope(None, None))
+        for at, each in enumerate(changes)
     ]
     return Batch("cluster", "other-id", "order.events", 0, records)
 
@@ -69,25 +70,25 @@ def once(work: Callable[[Batch], None], batch: Batch) -> None:
 
 
 def held(sales: list[Stock], count: int = BUYERS) -> list[PurchaseRequested]:
-    """Reservations, of the one sale and of the other in turn."""
+    """Reservations of both sales, alternating."""
     asked = [request(sales[number % 2], f"user-{number}") for number in range(count)]
-    once(reserving.reserve, requests_of(0, asked))
+    once(reservation.decide_batch, requests_of(0, asked))
     return asked
 
 
 # ── stock rows ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_batches_that_settle_and_sell_two_sales_at_once_never_deadlock(sales: list[Stock]) -> None:
+def test_concurrent_batches_of_two_sales_do_not_deadlock(sales: list[Stock]) -> None:
     asked = held(sales, 4 * 30)
-    settle = OrderEvents().handle
+    settle = SettlementHandler().handle
     batches: list[Callable[[], None]] = []
     for number in range(4):
         mine = asked[30 * number : 30 * (number + 1)]
         kind = OrderEvent.PAID if number % 2 else OrderEvent.EXPIRED
         batches.append(partial(once, settle, ends_of(mine if number < 2 else mine[::-1], kind)))
         new = [request(sales[(number + at) % 2], f"new-{number}-{at}") for at in range(20)]
-        batches.append(partial(once, reserving.reserve, requests_of(number + 1, new)))
+        batches.append(partial(once, reservation.decide_batch, requests_of(number + 1, new)))
     assert together(batches) == [None] * len(batches)
     for stock in sales:
         stock.refresh_from_db()
@@ -95,8 +96,8 @@ def test_batches_that_settle_and_sell_two_sales_at_once_never_deadlock(sales: li
         assert Hold.objects.filter(stock=stock, state="sold").count() == 30
 
 
-def test_two_batches_that_lock_the_same_rows_in_opposite_orders_do_deadlock(sales: list[Stock]) -> None:
-    """The negative control: it is the order of the locks that keeps the test above from failing."""
+def test_batches_that_lock_rows_in_opposite_orders_deadlock(sales: list[Stock]) -> None:
+    """The control: without the order of the locks the test above deadlocks."""
     asked = held(sales, 4)
     both_hold_one = threading.Barrier(2)
     turns = count()
@@ -109,24 +110,24 @@ def test_two_batches_that_lock_the_same_rows_in_opposite_orders_do_deadlock(sale
                 both_hold_one.wait(10)
         return rows
 
-    with mock.patch.object(releasing, "lock_stocks", in_any_order):
-        settle = OrderEvents().handle
+    with mock.patch.object(settlement, "lock_stocks", in_any_order):
+        settle = SettlementHandler().handle
         results = together([partial(once, settle, ends_of(mine, OrderEvent.PAID)) for mine in (asked[:2], asked[2:])])
     assert sum(isinstance(result, OperationalError) and "deadlock" in str(result) for result in results) == 1
 
 
-def test_a_batch_of_settlements_costs_few_statements_whatever_its_size(sales: list[Stock]) -> None:
+def test_a_large_batch_of_settlements_needs_as_many_statements_as_a_small_one(sales: list[Stock]) -> None:
     asked = held(sales)
     for stock in sales:
         stock.refresh_from_db()
     counts = []
     for chosen in (asked[:2], asked[2:]):
         with (
-            mock.patch("inventory.views.show") as shown,
+            mock.patch("inventory.sale_view.publish_view") as shown,
             CaptureQueriesContext(connection) as through_django,
-            mock.patch("seckill.streams.statements._run", wraps=statements._run) as ours,
+            mock.patch("seckill.messaging.binary_sql._run", wraps=binary_sql._run) as ours,
         ):
-            once(OrderEvents().handle, ends_of(chosen, OrderEvent.EXPIRED))
+            once(SettlementHandler().handle, ends_of(chosen, OrderEvent.EXPIRED))
         assert shown.call_count == 2  # once for each sale
         counts.append(len(through_django) + ours.call_count)
     assert counts[0] == counts[1] < 30
@@ -136,8 +137,8 @@ def test_a_batch_of_settlements_costs_few_statements_whatever_its_size(sales: li
 def test_an_event_that_is_twice_in_a_batch_moves_its_units_once(sales: list[Stock]) -> None:
     asked = held(sales, 2)
     batch = ends_of(asked, OrderEvent.EXPIRED)
-    once(OrderEvents().handle, replace(batch, records=[*batch.records, *batch.records]))
-    once(OrderEvents().handle, batch)
+    once(SettlementHandler().handle, replace(batch, records=[*batch.records, *batch.records]))
+    once(SettlementHandler().handle, batch)
     for stock in sales:
         stock.refresh_from_db()
         assert (stock.available, stock.reserved) == (2 * BUYERS, 0)
@@ -146,15 +147,15 @@ def test_an_event_that_is_twice_in_a_batch_moves_its_units_once(sales: list[Stoc
 # ── outcomes ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_decisions_and_order_events_of_the_same_buyers_are_projected_at_once_without_a_deadlock(
+def test_concurrent_projections_of_the_same_buyers_do_not_deadlock(
     sales: list[Stock],
 ) -> None:
-    """One batch raises states, the other says "you may buy again": in one statement, in one order."""
+    """One batch changes states, another one sets `may_buy_again`."""
     sale_id = sales[0].sale_id
 
     def projected(events: Sequence[Event]) -> None:
         with transaction.atomic():
-            project(events)
+            project_events(events)
 
     for _ in range(6):
         ids = sorted(uuid4() for _ in range(1000))
@@ -164,14 +165,16 @@ def test_decisions_and_order_events_of_the_same_buyers_are_projected_at_once_wit
         projected(decided)
         works: list[Sequence[Event]] = [expired, [*decided[500:], *released[:500]], released[500:]]
         assert together([partial(projected, events) for events in works]) == [None] * 3
-        last = find(ids[0])
+        last = find_outcome(ids[0])
         assert last is not None and last.state == "EXPIRED" and last.may_buy_again
 
 
-def test_a_release_that_comes_before_its_decision_is_not_lost(sales: list[Stock]) -> None:
-    """The decision may be under examination as a dead letter; that the units are back is true all the same."""
+def test_a_release_that_arrives_before_its_decision_is_not_lost(sales: list[Stock]) -> None:
+    """Its decision may be a dead letter."""
     request_id = uuid4()
-    project([UnitsReleased(request_id, "ann", sales[0].sale_id, "phone", 1, "expired", 2)])
-    project([OrderChanged(OrderEvent.EXPIRED, uuid4(), request_id, "ann", sales[0].sale_id, "phone", 1, 100, 0, 0)])
-    row = find(request_id)
+    project_events([UnitsReleased(request_id, "ann", sales[0].sale_id, "phone", 1, "expired", 2)])
+    project_events(
+        [OrderChanged(OrderEvent.EXPIRED, uuid4(), request_id, "ann", sales[0].sale_id, "phone", 1, 100, 0, 0)]
+    )
+    row = find_outcome(request_id)
     assert row is not None and row.may_buy_again and row.is_final

@@ -1,4 +1,4 @@
-"""What two libraries' consumers are told in a rebalance, as a transcript that does not depend on the broker."""
+"""The callbacks of two libraries' consumers in a rebalance, as a transcript that does not depend on the broker."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import CommitFailedError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from seckill.streams import client
+from seckill.messaging import kafka_client
 
-TOPIC = "orders"  # of three partitions
+TOPIC = "orders"  # with three partitions
 PATIENCE_S = 30.0
 SESSION_MS = 6_000
-REBALANCE_MS = 6_500  # how long a member may stay away from `poll`
+REBALANCE_MS = 6_500  # how long a member may go without `poll`
 
 IN_REBALANCE = ("RebalanceInProgressError", "REBALANCE_IN_PROGRESS")
 
@@ -57,7 +57,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         self.events.append(("revoked", _numbers(revoked)))
-        client.rejoin(self._consumer)
+        kafka_client.request_rejoin(self._consumer)
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self.events.append(("assigned", _numbers(assigned)))
@@ -69,7 +69,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
         return ownerships(self.events)
 
     def poll(self) -> None:
-        client.request_unknown_topics(self._consumer)
+        kafka_client.request_unknown_topics(self._consumer)
         self._consumer.poll(timeout_ms=50)
 
     def owned(self) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ def _numbers(partitions: Iterable[Any]) -> tuple[int, ...]:
 
 
 def ownerships(events: list[Event]) -> list[Event]:
-    """Without revocations and repetitions: kafka-python rejoins by itself, as often as its timing wants."""
+    """Without revocations and repetitions, because how often kafka-python rejoins depends on timing."""
     kept: list[Event] = []
     for kind, numbers in events:
         if kind != "revoked" and numbers and kept[-1:] != [(kind, numbers)]:
@@ -157,7 +157,7 @@ def poll_until(members: list[Member], holds: Callable[[], bool]) -> None:
 
 
 def settle(*members: Member) -> None:
-    """Poll all until every partition has one owner, and each member one at least."""
+    """Poll all members until each partition has one owner and each member owns at least one."""
 
     def settled() -> bool:
         owned = [each.owned() for each in members]
@@ -167,7 +167,7 @@ def settle(*members: Member) -> None:
 
 
 def commit_when_settled(member: Member, *members: Member) -> str:
-    """The answer, once no rebalance is under way; kafka-python may just have begun one."""
+    """The answer after rebalances have ended, because kafka-python may just have begun one."""
     said = ""
 
     def answered() -> bool:
@@ -180,7 +180,7 @@ def commit_when_settled(member: Member, *members: Member) -> str:
 
 
 def restarts_of_static_members(library: str, port: int) -> list[Any]:
-    """A follower and a leader restart, and then a third member comes: who is told what."""
+    """Callbacks when a follower and the leader restart and then a third member joins."""
     make = LIBRARIES[library]
     group = f"static-{library}"
     one = make(port, group, "one", "one")
@@ -209,7 +209,7 @@ def restarts_of_static_members(library: str, port: int) -> list[Any]:
 
 
 def commits_of_a_member_that_stays_away(library: str, port: int) -> list[Any]:
-    """Another member comes while it does not poll: commits before, in and after the rebalance it missed."""
+    """Commits before, during and after a rebalance that a member missed because it did not poll."""
     make = LIBRARIES[library]
     group = f"away-{library}"
     away = make(port, group, "away", None)

@@ -1,6 +1,6 @@
-"""Shell: the people of the kill test: idempotent producers and consumers of two client libraries, on threads.
+"""Shell: the clients of the kill test: idempotent producers and consumers of two client libraries, on threads.
 
-A producer numbers its records within each partition; whoever hears an acknowledgement writes it down.
+A producer numbers its records within each partition and writes down every acknowledgement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def from_value(value: bytes) -> Sent:
 
 
 class Person(threading.Thread):
-    """One client on a thread of its own. What goes wrong there is kept, and raised to whoever joins."""
+    """One client on its own thread. An exception there is kept and raised again by `join`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -121,7 +121,7 @@ class PythonWriter(Writer):
 
 
 class Reader(Person):
-    """Reads every partition from the start, assigned once; ends when it has seen the given ends."""
+    """Reads every partition from the start without a group, until it reaches the given end offsets."""
 
     def __init__(self, name: str, address: str, topic: str, partitions: int) -> None:
         super().__init__(name)
@@ -145,7 +145,7 @@ class ConfluentReader(Reader):
                 "bootstrap.servers": self.address,
                 "group.id": f"{self.topic}-{self.name}",
                 "enable.auto.commit": False,
-                "auto.offset.reset": "error",  # an offset that is gone must be heard of
+                "auto.offset.reset": "error",  # a missing offset must raise an error
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
             }
@@ -183,12 +183,12 @@ class PythonReader(Reader):
 
 
 class GroupReader(Reader):
-    """A member of a group: it may see a record again after a rebalance, but has to begin where the group committed."""
+    """A member of a group: after a rebalance it may see records again, but it must start at the committed offset."""
 
     def __init__(self, name: str, address: str, topic: str, partitions: int, group: str) -> None:
         super().__init__(name, address, topic, partitions)
         self.group = group
-        self.committed: list[Place] = []  # what the broker confirmed, in the order of the confirmations
+        self.committed: list[Place] = []  # commits that the broker confirmed, in order
 
     def act(self) -> None:
         consumer = Consumer(
@@ -213,7 +213,7 @@ class GroupReader(Reader):
                 for place in consumer.commit(asynchronous=False) or ():
                     if place.error is None and place.offset >= 0:
                         self.committed.append(Place(place.partition, place.offset))
-            except KafkaException as fault:  # nothing new, a rebalance, a broker that is gone: next time
+            except KafkaException as fault:  # nothing new, a rebalance, or no broker: retry
                 assert fault.args[0].code() in _NO_COMMIT_NOW, fault
         consumer.close()
 

@@ -1,7 +1,7 @@
-"""Codec-free judgement: what producers were told and consumers saw, and whether one log explains it all.
+"""The judge of the kill test: can one correct log explain what producers were told and what consumers saw?
 
-The classes are those of Jepsen's Kafka workload, as far as a log without transactions can break them:
-lost, duplicated, moved (inconsistent offsets), reordered, and consumers that skip or go back.
+The anomalies are those of Jepsen's Kafka workload that are possible without transactions: lost, duplicated, moved
+(inconsistent offsets) and reordered records, and consumers that skip records or go back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Sent(NamedTuple):
-    """One record as its producer knows it: the `number`-th of that producer in that partition."""
+    """A record as its producer identifies it: the `number`-th of that producer in that partition."""
 
     producer: str
     partition: int
@@ -27,16 +27,16 @@ class Place(NamedTuple):
 
 @dataclass
 class History:
-    """What everybody was told. `acked` is definite; what failed or was never answered may be there or not."""
+    """What the clients observed. Records in `acked` must exist; those that failed or were never answered may exist."""
 
     acked: dict[Sent, Place] = field(default_factory=dict)
     unknown: set[Sent] = field(default_factory=set)
-    log: Mapping[Place, Sent] = field(default_factory=dict)  # read from the start, when everything was over
-    seen: dict[str, list[tuple[Place, Sent]]] = field(default_factory=dict)  # by consumer, in the order it saw them
+    log: Mapping[Place, Sent] = field(default_factory=dict)  # read from the start after the last kill
+    seen: dict[str, list[tuple[Place, Sent]]] = field(default_factory=dict)  # by consumer, in the order of delivery
 
 
 def anomalies(history: History) -> dict[str, list[str]]:
-    """Everything that no correct log explains, by kind; empty if all is well."""
+    """Everything that no correct log can explain, by kind; empty if there is nothing."""
     sent_by_anyone = history.acked.keys() | history.unknown
     found = {
         "lost": _lost(history),
@@ -57,7 +57,7 @@ def _lost(history: History) -> list[str]:
 
 
 def _moved(history: History) -> list[str]:
-    """One place, two records: between an acknowledgement or a consumer and the log at the end."""
+    """An offset that an acknowledgement or a consumer and the final log assign to different records."""
     told = [("acknowledged", place, sent) for sent, place in history.acked.items()]
     told += [(name, place, sent) for name, seen in history.seen.items() for place, sent in seen]
     return [
@@ -80,13 +80,14 @@ def _reordered(log: Mapping[Place, Sent]) -> list[str]:
     for place, sent in sorted(log.items()):
         source = (sent.producer, place.partition)
         if sent.number < last.get(source, -1):
-            lines.append(f"{sent} at {place} stands behind number {last[source]}")
+            lines.append(f"{sent} at {place} comes after number {last[source]}")
         last[source] = max(sent.number, last.get(source, -1))
     return lines
 
 
 def _jumps(places: Sequence[Place]) -> Iterable[str]:
-    """A consumer that was assigned once sees every offset once, in order: without transactions there are no holes."""
+    """A consumer outside a group must see every offset once and in order, because without transactions none is
+    missing."""
     expected: dict[int, int] = {}
     for partition, offset in places:
         if offset != expected.get(partition, 0):

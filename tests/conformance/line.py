@@ -1,7 +1,7 @@
-"""Shell: one raw connection to a broker, with kio for the bytes: a client that does exactly what a test says.
+"""Shell: one raw connection to a broker, encoded by kio: a client that sends exactly what a test wants.
 
-`ask` sends a request and waits for its response; `send` and `receive` do the halves. Requests are written as nested
-dicts of Kafka's field names in snake case; what is left out gets an empty value.
+`ask` sends a request and waits for its response; `send` and `receive` do one half each. Requests are nested dicts with
+Kafka's field names in snake case; missing fields get empty values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Line:
         self._asked: dict[int, tuple[int, int]] = {}
 
     def send(self, key: int, version: int, **fields: Any) -> int:
-        """Gives the correlation id."""
+        """Returns the correlation id."""
         self._last_id += 1
         message = load_request_schema(key, version)
         out = io.BytesIO()
@@ -65,38 +65,27 @@ class Line:
         return self._exactly(size)
 
     def receive(self) -> tuple[int, Any]:
-        """The next response, whichever it is: its correlation id and its content."""
+        """The next response to any request: (correlation id, content)."""
         frame = self.receive_frame()
         (correlation_id,) = struct.unpack_from(">i", frame)
         message: Any = load_response_schema(*self._asked.pop(correlation_id))
         _, head_size = entity_reader(message.__header_schema__)(frame, 0)
         response, size = entity_reader(message)(frame, head_size)
-        assert head_size + size == len(frame), "bytes behind the response"
+        assert head_size + size == len(frame), "bytes after the response"
         return correlation_id, response
 
     def ask(self, key: int, version: int, **fields: Any) -> Any:
         asked = self.send(key, version, **fields)
         answered, response = self.receive()
-        assert answered == asked, "an answer to another question"
+        assert answered == asked, "the response belongs to another request"
         return response
 
     def is_closed(self) -> bool:
-        """Whether the other side ends the connection without saying anything more."""
+        """True if the broker closes the connection without sending anything more."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionResetError:
             return True
-
-    def is_silent(self, seconds: float) -> bool:
-        before = self._socket.gettimeout()
-        self._socket.settimeout(seconds)
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-            return False
-        except TimeoutError:
-            return True
-        finally:
-            self._socket.settimeout(before)
 
     def close(self) -> None:
         self._socket.close()
@@ -132,7 +121,7 @@ def batch(
 
 
 def fill(entity: Any, fields: dict[str, Any]) -> Any:
-    """A kio entity of nested dicts, lists and plain numbers."""
+    """A kio entity made from nested dicts, lists and numbers."""
     hints = typing.get_type_hints(entity)
     values = {}
     for field in dataclasses.fields(entity):

@@ -1,7 +1,7 @@
-"""Shell: Apache Kafka in the place of our broker, to check the tests themselves.
+"""Shell: Apache Kafka instead of our broker, to check the tests themselves.
 
-`TEST_BROKER=kafka pytest tests/conformance` runs the same journeys against the original: where it fails too, the test
-is wrong, not the broker. `TEST_BROKER=kafka pytest tests/concurrency tests/journeys` has the sale run on it.
+`TEST_BROKER=kafka pytest tests/conformance` runs the same tests against Apache Kafka. If one fails there too, the test
+is wrong and not the broker. `TEST_BROKER=kafka pytest tests/concurrency tests/journeys` runs the sale on it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from loadtest.kafka_jars import java
-from seckill.stack.broker import BrokerProcess, answers, free_port
+from seckill.stack.broker_process import BrokerProcess
+from seckill.stack.child_processes import free_port
+from seckill.stack.health_checks import is_broker
 
 IS_KAFKA = os.environ.get("TEST_BROKER") == "kafka"
 
 
 def make_broker(folder: Path, settings: Mapping[str, str] | None = None) -> BrokerProcess:
-    """Not yet started: mqcore, unless `TEST_BROKER` says otherwise."""
+    """A broker that is not started yet: mqcore, unless `TEST_BROKER` says otherwise."""
     return ApacheKafka(folder, settings) if IS_KAFKA else BrokerProcess(folder, settings)
 
 
@@ -46,7 +48,7 @@ class ApacheKafka(BrokerProcess):
         return super().start()
 
     def is_ready(self) -> bool:
-        if not answers(self.port):
+        if not is_broker(self.port):
             return False
         try:
             admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})

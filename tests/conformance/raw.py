@@ -1,6 +1,6 @@
-"""Shell: a client without a library: says exactly what a test wants said, in the bytes and the order it wants.
+"""Shell: a client without a library, which sends exactly the bytes that a test wants, in the order it wants.
 
-The words are those of the broker's own codecs, which other tests compare with two libraries'.
+It uses the broker's own codecs, which other tests compare with those of two libraries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Gone(Exception):
 
 
 class Wire:
-    """One connection. `send` and `receive` may be called in any order; `ask` is one after the other."""
+    """One connection. `ask` sends a request and waits for its answer; `send` and `receive` do one half each."""
 
     def __init__(self, port: int, *, host: str = "127.0.0.1", source: str | None = None) -> None:
         self.socket = socket.create_connection(
@@ -47,11 +47,11 @@ class Wire:
         return number
 
     def expect(self, number: int, key: int, version: int) -> None:
-        """Something was sent by other means; its answer will be of this version."""
+        """Register a request that was sent in another way, so that `receive` can decode its answer."""
         self._sent[number] = (key, version)
 
     def receive(self) -> tuple[int, Any]:
-        """The next answer, whose ever it is: (number of the request, answer)."""
+        """The next answer to any request: (number of the request, answer)."""
         (size,) = struct.unpack(">i", self._exactly(4))
         frame = self._exactly(size)
         (number,) = struct.unpack_from(">i", frame)
@@ -78,7 +78,7 @@ class Wire:
         return bytes(parts)
 
     def is_closed(self, within_s: float = PATIENCE_S) -> bool:
-        """Whether the broker closes the connection by itself."""
+        """True if the broker closes the connection within `within_s`."""
         self.socket.settimeout(within_s)
         try:
             while self.socket.recv(1 << 16):
@@ -98,7 +98,7 @@ class Wire:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    # ── sentences ────────────────────────────────────────────────────────────────────────────────
+    # ── common requests ────────────────────────────────────────────────────────────────────────────────
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> Any:
         named = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
@@ -116,7 +116,7 @@ class Wire:
         acks: int = -1,
         version: int = 9,
     ) -> Any:
-        """The answer for the partition; None with acks=0."""
+        """The answer for the partition; None if acks=0."""
         request = produce_request(topic, batch, partition=partition, acks=acks)
         if acks == 0:
             self.send(PRODUCE, version, request)
@@ -135,7 +135,7 @@ class Wire:
 
 
 def framed(key: int, version: int, number: int, request: Mapping[str, Any] | bytes) -> bytes:
-    """The whole frame, its length included."""
+    """The whole frame, including its length."""
     body = request if isinstance(request, bytes) else encode_request(key, version, request)
     head = struct.pack(">hhih", key, version, number, 4) + b"test"
     if is_flexible(key, version):

@@ -1,4 +1,4 @@
-"""What an admin client was told has happened, has happened: also when the broker is killed in the next instant."""
+"""A change that was acknowledged to an admin client survives a kill in the next instant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
 
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 
 PARTITION = TopicPartition("orders", 0)
 

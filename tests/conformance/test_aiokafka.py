@@ -1,4 +1,4 @@
-"""aiokafka: a third, independent reading of the protocol."""
+"""aiokafka, a third and independent implementation of the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 
 PATIENCE_S = 30.0
 
@@ -38,7 +38,7 @@ async def read(source: AIOKafkaConsumer, count: int) -> list[Any]:
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_records_come_back_as_they_were_sent(
+def test_records_are_delivered_unchanged(
     broker: BrokerProcess, topic: str, codec: str | None, idempotent: bool
 ) -> None:
     async def journey() -> None:
@@ -63,7 +63,7 @@ def test_records_come_back_as_they_were_sent(
     run(journey())
 
 
-def test_a_group_rebalances_and_goes_on_where_it_stopped(broker: BrokerProcess, topic: str, group: str) -> None:
+def test_a_group_continues_at_its_offsets_after_a_rebalance(broker: BrokerProcess, topic: str, group: str) -> None:
     async def journey() -> None:
         await create(broker, topic, partitions=4)
         settings: dict[str, Any] = {
@@ -95,7 +95,7 @@ def test_a_group_rebalances_and_goes_on_where_it_stopped(broker: BrokerProcess, 
     run(journey())
 
 
-def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess, topic: str) -> None:
+def test_offsets_are_found_by_time_and_at_both_ends_of_the_log(broker: BrokerProcess, topic: str) -> None:
     async def journey() -> None:
         await create(broker, topic)
         place = TopicPartition(topic, 0)
@@ -114,7 +114,7 @@ def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess, topic
     run(journey())
 
 
-def test_an_administrator_sees_what_it_made(broker: BrokerProcess, topic: str) -> None:
+def test_an_administrator_sees_the_topics_it_created(broker: BrokerProcess, topic: str) -> None:
     async def journey() -> None:
         await create(broker, topic, partitions=2)
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.address)

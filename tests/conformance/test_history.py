@@ -1,4 +1,4 @@
-"""The judge of the kill test is judged itself: each kind of anomaly is found, and a good history passes."""
+"""The judge of the kill test finds each kind of anomaly and accepts a correct history."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_history_that_a_log_explains_has_no_anomalies() -> None:
     assert anomalies(good()) == {}
 
 
-def test_what_was_never_answered_may_be_there_or_not() -> None:
+def test_an_unanswered_record_may_exist_or_not() -> None:
     history = good()
     history.unknown = {Sent("ann", 0, 5), Sent("ann", 0, 6)}
     history.log = {**history.log, Place(0, 5): Sent("ann", 0, 5)}

@@ -1,4 +1,5 @@
-"""The Java client, the reference reading of the protocol: JavaClient.java acts, and its facts are judged here."""
+"""The Java client, the reference implementation of the protocol: JavaClient.java runs, and its output is checked
+here."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.kafka_jars import java
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
@@ -23,7 +24,7 @@ def facts(broker: BrokerProcess, journey: str, topic: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("journey", ["produce", "idempotent"])
-def test_records_of_all_codecs_come_back_in_order(broker: BrokerProcess, topic: str, journey: str) -> None:
+def test_records_of_all_codecs_are_delivered_in_order(broker: BrokerProcess, topic: str, journey: str) -> None:
     assert facts(broker, journey, topic) == {
         "told-none": "0-999",
         "told-gzip": "1000-1999",
@@ -37,15 +38,15 @@ def test_records_of_all_codecs_come_back_in_order(broker: BrokerProcess, topic: 
     }
 
 
-def test_a_cooperative_group_takes_only_what_it_gives_to_the_newcomer(broker: BrokerProcess, topic: str) -> None:
+def test_a_cooperative_group_revokes_only_partitions_that_move(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "cooperative", topic) == {"revoked": "2", "lost": "0", "values": "100", "committed": "100"}
 
 
-def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(broker: BrokerProcess, topic: str) -> None:
+def test_a_static_member_regains_its_partitions_without_a_rebalance(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "static", topic) == {"same-partition": "true", "revoked": "0"}
 
 
-def test_an_administrator_makes_changes_and_removes_a_topic(broker: BrokerProcess, topic: str) -> None:
+def test_an_administrator_creates_changes_and_deletes_a_topic(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "admin", topic) == {
         "nodes": "1",
         "controller": "true",

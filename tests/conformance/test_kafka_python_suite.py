@@ -1,8 +1,8 @@
 """kafka-python's own integration suite, against our broker.
 
-Its tests are not in the wheel and are not ours to keep: the source distribution of the pinned version is fetched
-when the tests run, and kept in the user's cache folder. What fails for a reason that we know is a row of
-kafka_python_findings.md; a row that passes nevertheless is out of date, and fails here.
+Its tests are not part of the wheel and we do not copy them. The source distribution of the pinned version is
+downloaded when the tests run and cached in the user's cache folder. A known failure is a row of
+kafka_python_findings.md; a row whose test passes is out of date and fails here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xml.etree import ElementTree
 import pytest
 
 from loadtest.kafka_jars import cache_folder
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 
 FINDINGS = Path(__file__).with_name("kafka_python_findings.md")
 ROW = re.compile(r"^\| `(?P<test>[^`]+)` \| (?P<reason>[^|]+) \|$", re.MULTILINE)
 MINUTES = 12
 
-# Stands in for the module that starts brokers: with an external broker there is nothing to start.
+# Replaces the module that starts brokers, because an external broker needs no start.
 _SERVICE = """
 class ExternalService:
     def __init__(self, host, port):
@@ -43,15 +43,15 @@ class SpawnedService:
         raise NotImplementedError("only an external broker is tested")
 """
 
-# The TLS tests start a broker of their own, so they say nothing of ours; the SASL tests skip themselves.
+# The TLS tests start their own broker, so they do not test ours; the SASL tests skip themselves.
 SUITE = ("test/integration", "--ignore=test/integration/test_ssl_integration.py")
 
-# Its own way of timing out ends the whole run; a hanging test is one failure.
+# Its own timeout would end the whole run; here a hanging test is one failure.
 PATIENCE = ("-o", "addopts=", "--timeout=60", "--timeout-method=signal")
 
 
 def source_distribution() -> Path:
-    """The unpacked sources of the kafka-python that is installed."""
+    """The unpacked sources of the installed version of kafka-python."""
     name = f"kafka_python-{version('kafka-python')}"
     folder = cache_folder() / name
     if not folder.is_dir():
@@ -69,19 +69,19 @@ def source_distribution() -> Path:
 
 
 def _complete(package: Path) -> None:
-    """Two files that the suite imports are not in the distribution."""
-    (package / "__init__.py").touch()  # without it, `import test` finds Python's own package of that name
+    """Add two files that the suite imports but the distribution lacks."""
+    (package / "__init__.py").touch()  # otherwise `import test` finds Python's own package
     (package / "service.py").write_text(_SERVICE)
 
 
 def run_suite(broker: BrokerProcess, scratch: Path) -> dict[str, str]:
-    """Outcome (passed, failed, skipped) of every test, by its name."""
+    """The outcome of every test (passed, failed, skipped) by name."""
     report = scratch / "report.xml"
     environment = {
         **os.environ,
         "KAFKA_URI": f"kafka://{broker.address}",
         "KAFKA_VERSION": "4.2",
-        "KAFKA_ROOT": str(scratch),  # has to exist; nothing is read from it
+        "KAFKA_ROOT": str(scratch),  # must exist but is never read
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--log-level=WARNING", "--tb=short"]
     command += [f"--basetemp={scratch / 'tmp'}", f"--junit-xml={report}", *PATIENCE, *SUITE]
@@ -99,7 +99,7 @@ def outcomes(report: Path) -> dict[str, str]:
         name = f"{case.get('classname', '').rsplit('.', 1)[-1]}::{case.get('name')}"
         failed = case.find("failure") is not None or case.find("error") is not None
         outcome = "failed" if failed else "skipped" if case.find("skipped") is not None else "passed"
-        if found.get(name) != "failed":  # a failing teardown is a second entry of the same test
+        if found.get(name) != "failed":  # a failed teardown is reported as a second entry of the test
             found[name] = outcome
     return found
 
@@ -109,16 +109,16 @@ def expected_failures() -> dict[str, str]:
 
 
 def compare(found: dict[str, str], expected: set[str]) -> list[str]:
-    """What is wrong, one line each."""
+    """One line for each problem."""
     wrong = [f"{name} failed" for name, outcome in found.items() if outcome == "failed" and name not in expected]
     wrong += [f"{name} passes: take it out of the findings" for name in expected if found.get(name) == "passed"]
-    wrong += [f"{name} is no test of the suite" for name in expected if name not in found]
+    wrong += [f"{name} is not a test of the suite" for name in expected if name not in found]
     return sorted(wrong)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(MINUTES * 60 + 300)
-def test_kafka_pythons_own_suite_passes_but_for_the_findings(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_kafka_pythons_own_suite_passes_except_for_the_findings(broker: BrokerProcess, tmp_path: Path) -> None:
     found = run_suite(broker, tmp_path)
     counts = {outcome: list(found.values()).count(outcome) for outcome in ("passed", "failed", "skipped")}
     assert counts["passed"] > 50, counts
@@ -135,4 +135,4 @@ def test_a_new_failure_a_stale_row_and_an_unknown_row_are_each_reported() -> Non
     found = {"a": "failed", "b": "passed", "c": "failed", "d": "passed", "e": "skipped"}
     assert compare(found, {"c", "e"}) == ["a failed"]
     assert compare(found, {"a", "b", "c"}) == ["b passes: take it out of the findings"]
-    assert compare(found, {"a", "c", "z"}) == ["z is no test of the suite"]
+    assert compare(found, {"a", "c", "z"}) == ["z is not a test of the suite"]

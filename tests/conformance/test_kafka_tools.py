@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools: they are the administrator's tools of this broker, so they have to work."""
+"""Kafka's command-line tools, which administrators of this broker use too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.kafka_jars import java
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 from tests.conformance.raw import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, Wire
 
 pytestmark = pytest.mark.needs("java", "mvn")
@@ -71,7 +71,7 @@ def test_settings_of_the_broker_are_shown(broker: BrokerProcess) -> None:
     assert "num.partitions=" in listing
 
 
-def test_settings_that_kafka_changes_while_it_runs_are_taken_for_a_broker(broker: BrokerProcess) -> None:
+def test_settings_that_kafka_can_change_at_run_time_are_accepted(broker: BrokerProcess) -> None:
     entity = ("--entity-type", "brokers", "--entity-name", "0")
     changed = "log.cleaner.threads=2,num.io.threads=9,max.connections.per.ip.overrides=[127.0.0.1:50]"
     run(CONFIGS, *on(broker), *entity, "--alter", "--add-config", changed)
@@ -93,14 +93,14 @@ def test_features_name_the_version_of_the_metadata(broker: BrokerProcess) -> Non
     )
 
 
-def test_a_refusal_is_printed_in_kafkas_words(broker: BrokerProcess, topic: str) -> None:
+def test_a_refusal_is_printed_like_kafkas(broker: BrokerProcess, topic: str) -> None:
     with Wire(broker.port) as wire:
         wire.create(topic, partitions=3)
     fewer = run(TOPICS, *on(broker), "--alter", "--topic", topic, "--partitions", "1", expect=1)
     assert f"The topic {topic} currently has 3 partition(s); 1 would not be an increase." in fewer
 
 
-def test_offsets_are_told_before_and_after_records_are_deleted(
+def test_offsets_are_shown_before_and_after_records_are_deleted(
     broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
     create(broker, topic)
@@ -130,7 +130,7 @@ def test_a_group_is_described_reset_and_deleted(broker: BrokerProcess, topic: st
     assert group not in run(GROUPS, *on(broker), "--list").split()
 
 
-def test_log_directories_tell_the_size_of_a_partition(broker: BrokerProcess, topic: str) -> None:
+def test_log_directories_show_the_size_of_a_partition(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     write(broker, topic, ["some", "lines"])
     out = run(f"{TOOLS}.LogDirsCommand", *on(broker), "--describe", "--topic-list", topic)
@@ -184,7 +184,7 @@ def test_the_versions_are_those_of_one_kafka_release(broker: BrokerProcess) -> N
     assert re.search(r"Fetch\(1\): 4 to \d+ \[usable: \d+\]", listing)
 
 
-def test_kafka_reads_our_segments_and_finds_them_sane(broker: BrokerProcess, topic: str) -> None:
+def test_kafka_reads_our_segments_without_errors(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic)
     write(broker, topic, [f"line {i}" for i in range(50)])
     log = broker.data / f"{topic}-0" / f"{0:020}.log"
@@ -194,7 +194,7 @@ def test_kafka_reads_our_segments_and_finds_them_sane(broker: BrokerProcess, top
     assert re.findall(r"payload: (line \d+)", dump) == [f"line {i}" for i in range(50)]
 
 
-def test_kafka_finds_our_indexes_sane(broker: BrokerProcess, topic: str) -> None:
+def test_kafka_verifies_our_indexes(broker: BrokerProcess, topic: str) -> None:
     run(TOPICS, *on(broker), "--create", "--topic", topic, "--config", "segment.bytes=1048576")
     sizes = ["--num-records", "3000", "--record-size", "1000", "--throughput", "-1"]
     properties = ["--command-property", f"bootstrap.servers={broker.address}", "batch.size=10000"]
@@ -215,7 +215,7 @@ def test_kafka_finds_our_indexes_sane(broker: BrokerProcess, topic: str) -> None
 
 
 def _events(out: str) -> dict[str, list[dict[str, object]]]:
-    """What Kafka's verifiable tools print: one JSON object a line, by its name."""
+    """The output of Kafka's verifiable tools, one JSON object per line, by name."""
     found: dict[str, list[dict[str, object]]] = {}
     for line in out.splitlines():
         if line.startswith("{"):

@@ -1,4 +1,4 @@
-"""kcat: the everyday command line, with the librdkafka of the system (older than the one from PyPI)."""
+"""kcat with the librdkafka of the system, which is older than the one from PyPI."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.needs("kcat")
 
@@ -20,20 +20,20 @@ def kcat(broker: BrokerProcess, *options: str, stdin: str = "") -> str:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_lines_come_back_with_key_offset_and_headers(broker: BrokerProcess, topic: str, codec: str) -> None:
+def test_lines_are_delivered_with_key_offset_and_headers(broker: BrokerProcess, topic: str, codec: str) -> None:
     lines = [f"key{i}:value {i}" for i in range(500)]
     kcat(broker, "-P", "-t", topic, "-K", ":", "-z", codec, "-H", "from=kcat", stdin="\n".join(lines))
     out = kcat(broker, "-C", "-t", topic, "-e", "-o", "beginning", "-f", "%o %k:%s %h\n")
     assert out.splitlines() == [f"{i} {line} from=kcat" for i, line in enumerate(lines)]
 
 
-def test_it_reads_the_tail_and_from_a_time(broker: BrokerProcess, topic: str) -> None:
+def test_kcat_reads_the_end_of_a_topic_and_from_a_time(broker: BrokerProcess, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, stdin="a\nb\nc\nd")
     assert kcat(broker, "-C", "-t", topic, "-e", "-o", "-2") == "c\nd\n"
     assert kcat(broker, "-C", "-t", topic, "-e", "-o", "s@1000") == "a\nb\nc\nd\n"
 
 
-def test_its_listing_names_the_broker_as_advertised(broker: BrokerProcess, topic: str) -> None:
+def test_kcat_lists_the_advertised_address(broker: BrokerProcess, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, stdin="x")
     listing = json.loads(kcat(broker, "-L", "-J", "-t", topic))
     assert [b["name"] for b in listing["brokers"]] == [broker.address]
@@ -43,7 +43,7 @@ def test_its_listing_names_the_broker_as_advertised(broker: BrokerProcess, topic
     assert described["partitions"][0]["isrs"] == [{"id": listing["brokers"][0]["id"]}]
 
 
-def test_it_asks_for_the_offset_at_a_time(broker: BrokerProcess, topic: str) -> None:
+def test_kcat_finds_the_offset_at_a_time(broker: BrokerProcess, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, stdin="a\nb")
     assert kcat(broker, "-Q", "-t", f"{topic}:0:-1").split() == [topic, "[0]", "offset", "2"]
 

@@ -1,4 +1,4 @@
-"""Our metadata log, read by Kafka's own decoder of its quorum's records."""
+"""Our metadata log, decoded by Kafka's own decoder for metadata records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.producer import KafkaProducer
 
 from loadtest.kafka_jars import java
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
@@ -21,7 +21,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def dumped(broker: BrokerProcess) -> list[dict[str, Any]]:
-    """Every record, as Kafka reads it."""
+    """Every record as Kafka decodes it."""
     log = broker.data / "__cluster_metadata-0" / f"{0:020}.log"
     command = java(DUMP, "--cluster-metadata-decoder", "--files", log)
     result = subprocess.run(command, capture_output=True, text=True, timeout=100)
@@ -40,7 +40,7 @@ def test_kafka_reads_every_kind_of_metadata_record(new_broker: Callable[..., Bro
         with KafkaProducer(bootstrap_servers=broker.address, enable_idempotence=True) as producer:
             producer.send("orders", b"value").get(30)
     broker.stop()
-    broker.start()  # leads its partitions in a new epoch
+    broker.start()  # it leads its partitions in a new epoch
     with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
         admin.delete_topics(["orders"])
     broker.stop()

@@ -1,4 +1,4 @@
-"""The life of a broker process: how it starts, what stops it, whom it lets in, and what it says about itself."""
+"""The lifecycle of a broker process: how it starts and stops, who may connect, and what it reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from mqcore.wire.errors import ErrorCode
-from seckill.stack.broker import BrokerFault, BrokerProcess, free_port
+from seckill.stack.broker_process import BrokerFault, BrokerProcess
+from seckill.stack.child_processes import free_port
 from tests.conformance.raw import FIND_COORDINATOR, JOIN_GROUP, Wire
 from tests.services import until
 
@@ -45,7 +46,7 @@ def mqcore(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "mqcore", *arguments], capture_output=True, text=True, timeout=30)
 
 
-def test_a_stop_is_clean_and_quick_though_clients_are_connected(new_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_stop_with_connected_clients_is_clean(new_broker: Callable[..., BrokerProcess]) -> None:
     broker = new_broker().start()
     write(broker, "t", 10)
     waiting = Consumer(
@@ -56,12 +57,14 @@ def test_a_stop_is_clean_and_quick_though_clients_are_connected(new_broker: Call
     assert broker.stop() == 0
     assert (broker.data / CLEAN_MARK).exists()
     broker.start()
-    assert not (broker.data / CLEAN_MARK).exists(), "a mark that stays would vouch for the next crash, too"
-    waiting.close()  # only now: librdkafka looks for its coordinator for 45 s
+    assert not (broker.data / CLEAN_MARK).exists(), (
+        "a mark that stays would also vouch for the next start after a crash"
+    )
+    waiting.close()  # only now, because librdkafka looks for its coordinator for 45 s
     assert read(broker, "t", 10) == [b"%d" % number for number in range(10)]
 
 
-def test_a_killed_broker_has_everything_and_says_that_it_recovered(new_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_killed_broker_recovers_every_record_and_logs_the_recovery(new_broker: Callable[..., BrokerProcess]) -> None:
     broker = new_broker().start()
     write(broker, "t", 1000)
     broker.kill()
@@ -71,13 +74,13 @@ def test_a_killed_broker_has_everything_and_says_that_it_recovered(new_broker: C
     assert re.search(r"recovered.*partition=t-0", broker.log)
 
 
-def test_one_folder_has_one_broker(new_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_data_folder_serves_one_broker(new_broker: Callable[..., BrokerProcess]) -> None:
     broker = new_broker().start()
     second = mqcore("serve", "--listen", f"127.0.0.1:{free_port()}", "--data", str(broker.data))
     assert second.returncode == 1
     assert len(second.stderr.strip().splitlines()[-1]) > 20
     assert "Traceback" not in second.stderr
-    assert not broker.ended_by_itself()
+    assert not broker.has_crashed()
 
 
 @pytest.mark.parametrize(
@@ -90,14 +93,14 @@ def test_one_folder_has_one_broker(new_broker: Callable[..., BrokerProcess]) -> 
         ("listeners=127.0.0.1:9092", "listeners"),
     ],
 )
-def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path: Path, setting: str, said: str) -> None:
+def test_a_wrong_setting_stops_the_start_with_its_name(tmp_path: Path, setting: str, said: str) -> None:
     result = mqcore("serve", "--data", str(tmp_path / "data"), "--set", setting)
     assert result.returncode == 1
     assert said in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text('"num.partitions" = 7\n[group]\ninitial.rebalance.delay.ms = 5\n[log]\nretention.never = 1\n')
     result = mqcore("serve", "--config", str(file), "--data", str(tmp_path / "data"))
@@ -105,7 +108,7 @@ def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
     assert "log.retention.never" in result.stderr
 
 
-def test_prometheus_finds_what_the_broker_counts(new_broker: Callable[..., BrokerProcess]) -> None:
+def test_the_metrics_page_has_prometheus_format(new_broker: Callable[..., BrokerProcess]) -> None:
     port = free_port()
     broker = new_broker(metrics_listener=f"127.0.0.1:{port}").start()
     write(broker, "t", 100)
@@ -115,7 +118,7 @@ def test_prometheus_finds_what_the_broker_counts(new_broker: Callable[..., Broke
     assert re.search(r'^mqcore_requests_total\{api="Produce"\} \d+$', page, re.MULTILINE)
 
 
-def test_the_doctor_finds_a_stopped_folder_healthy_and_a_spoilt_one_not(
+def test_the_doctor_accepts_a_stopped_folder_and_reports_a_damaged_one(
     new_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = new_broker().start()
@@ -146,18 +149,18 @@ def test_a_corrupt_partition_is_offline_and_the_others_are_served(new_broker: Ca
     assert len(read(broker, "good", 500)) == 500
     write(broker, "good", 1)
     assert re.search(r"ERROR.*bad-0", broker.log)
-    assert segment.read_bytes() == bytes(content), "corruption is shown, not cut"
+    assert segment.read_bytes() == bytes(content), "a corrupt log is reported and not truncated"
 
 
-def test_a_broker_that_does_not_start_says_why(new_broker: Callable[..., BrokerProcess]) -> None:
-    """Of the harness itself: a start that fails must not look like a broker."""
+def test_a_failed_start_reports_its_cause(new_broker: Callable[..., BrokerProcess]) -> None:
+    """A test of the harness: a failed start must not look like a running broker."""
     broker = new_broker(no_such_setting="1")
     with pytest.raises(BrokerFault, match=r"no\.such\.setting"):
         broker.start()
 
 
 @pytest.mark.parametrize("way", ["--listen", "--set", "--config"])
-def test_a_broker_that_strangers_could_reach_does_not_start_unless_that_is_allowed(tmp_path: Path, way: str) -> None:
+def test_a_public_listener_prevents_the_start_unless_allowed(tmp_path: Path, way: str) -> None:
     port, data = free_port(), tmp_path / "data"
     (tmp_path / "broker.toml").write_text(f'listeners = "INSIDE://127.0.0.1:{port},OUTSIDE://0.0.0.0:{port + 1}"\n')
     said = {
@@ -171,7 +174,7 @@ def test_a_broker_that_strangers_could_reach_does_not_start_unless_that_is_allow
     assert not data.exists()
 
 
-def test_the_broker_s_files_are_for_its_own_account(new_broker: Callable[..., BrokerProcess]) -> None:
+def test_the_files_of_the_broker_are_readable_only_by_its_account(new_broker: Callable[..., BrokerProcess]) -> None:
     broker = new_broker(
         listeners=f"PLAINTEXT://0.0.0.0:{(port := free_port())}",
         allow_unauthenticated_listeners="true",
@@ -184,10 +187,10 @@ def test_the_broker_s_files_are_for_its_own_account(new_broker: Callable[..., Br
     assert len(made) > 5 and {path.stat().st_mode & 0o077 for path in made} == {0}
 
 
-def test_members_whose_heartbeats_arrive_while_the_broker_stands_still_are_not_expelled(
+def test_members_whose_heartbeats_arrive_while_the_broker_is_stopped_are_not_expelled(
     new_broker: Callable[..., BrokerProcess],
 ) -> None:
-    """One in eight speaks on a new connection; and a member that says nothing is expelled all the same."""
+    """One of eight members uses a new connection. A member that sends nothing is still expelled."""
     broker = new_broker().start()
     session_ms = 1_500
     with ExitStack() as connections:
@@ -219,7 +222,7 @@ def test_members_whose_heartbeats_arrive_while_the_broker_stands_still_are_not_e
             wires[-1] = connect()
             for wire, (group, member) in zip(wires, members.items(), strict=True):
                 wire.send(HEARTBEAT, 3, heartbeat(group, member))
-            time.sleep(2 * session_ms / 1000)  # the standstill itself
+            time.sleep(2 * session_ms / 1000)  # the stop itself, longer than the session timeout
         finally:
             os.kill(broker.pid, signal.SIGCONT)
         assert [wire.receive()[1].error_code for wire in wires] == [ErrorCode.NONE] * 8

@@ -1,4 +1,4 @@
-"""Which timestamps a broker takes: the answers that Apache Kafka 4.3 and ours share."""
+"""Which timestamps a broker accepts: Apache Kafka 4.3 and ours give the same answers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record
-from seckill.stack.broker import BrokerProcess
+from seckill.stack.broker_process import BrokerProcess
 from tests.conformance.raw import LIST_OFFSETS, Wire
-from tests.unit.mqcore.log.bench import poisoned, with_crc
+from tests.unit.mqcore.log.helpers import poisoned, with_crc
 
 LEAST, MOST = -(2**63), 2**63 - 1
 HOUR_MS = 3_600_000
 
 
 def batch(timestamp: int, base: int, now_ms: int) -> bytes:
-    """Two records, the second of them with that timestamp; the header says that all is well."""
+    """Two records, the second with that timestamp, under a header with valid timestamps."""
     found = [Record(0, now_ms, b"a", b"1"), Record(1, timestamp, b"b", b"2")]
     return bytes(poisoned(found, base, now_ms))
 
 
-def test_a_compacted_topic_takes_no_timestamp_out_of_range_whatever_the_header_says(
+def test_a_compacted_topic_refuses_overflowing_timestamps_whatever_the_header_says(
     broker: BrokerProcess, topic: str
 ) -> None:
     now_ms = int(time.time() * 1000)
@@ -46,7 +46,7 @@ def test_a_compacted_topic_takes_no_timestamp_out_of_range_whatever_the_header_s
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 def test_a_batch_is_stored_with_the_timestamp_type_of_its_topic(broker: BrokerProcess, topic: str, kind: str) -> None:
-    """A client that claims the broker's time is refused. Kafka clears the bit on a CreateTime topic instead."""
+    """A client that sets the LogAppendTime bit is refused. Kafka clears the bit on a CreateTime topic instead."""
     now_ms = int(time.time() * 1000)
     claimed = bytearray(batch(now_ms, now_ms, now_ms))
     struct.pack_into(">h", claimed, 21, 0x08)

@@ -1,4 +1,4 @@
-"""What the log may rely on, of a real disk and of its twin in memory alike."""
+"""What the log relies on, checked on a real disk and on the simulated one in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     return PosixDisk(tmp_path / "data") if request.param == "posix" else MemoryDisk()
 
 
-def test_appended_chunks_are_read_back_in_order_from_anywhere(disk: Disk) -> None:
+def test_appended_chunks_are_read_back_in_order_from_any_position(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.append([b"one", bytearray(b"-two"), memoryview(b"-three")])
     file.append([b"!"])
@@ -26,7 +26,7 @@ def test_appended_chunks_are_read_back_in_order_from_anywhere(disk: Disk) -> Non
     assert file.read(4, 3) == b"two"
 
 
-def test_a_read_over_the_end_is_short_and_behind_the_end_empty(disk: Disk) -> None:
+def test_a_read_across_the_end_is_short_and_beyond_the_end_empty(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.append([b"12345"])
     assert file.read(3, 100) == b"45"
@@ -42,14 +42,14 @@ def test_empty_chunks_and_no_chunks_change_nothing(disk: Disk) -> None:
     assert (file.size, file.read(0, 9)) == (1, b"x")
 
 
-def test_more_chunks_than_one_system_call_takes_are_appended_whole(disk: Disk) -> None:
+def test_more_chunks_than_one_system_call_accepts_are_appended_completely(disk: Disk) -> None:
     file = disk.open("a", create=True)
     chunks = [b"%d," % number for number in range(3000)]
     file.append(chunks)
     assert file.read(0, file.size) == b"".join(chunks)
 
 
-def test_truncate_cuts_and_the_next_append_goes_on_there(disk: Disk) -> None:
+def test_after_a_truncation_the_next_append_continues_there(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.append([b"123456"])
     file.truncate(2)
@@ -66,7 +66,7 @@ def test_a_file_that_is_opened_again_has_its_size_and_content(disk: Disk) -> Non
     assert disk.read_whole("a") == b"1234"
 
 
-def test_opening_or_reading_what_is_not_there_is_file_not_found(disk: Disk) -> None:
+def test_opening_or_reading_a_missing_file_raises_file_not_found(disk: Disk) -> None:
     for call in (disk.open, disk.size, disk.modified_ms, disk.read_whole, disk.names):
         with pytest.raises(FileNotFoundError):
             call("nowhere")
@@ -99,7 +99,7 @@ def test_rename_replaces_a_file_and_moves_a_folder_with_its_content(disk: Disk) 
     assert disk.read_whole("new/b") == b"1"
 
 
-def test_remove_takes_files_and_whole_folders_and_does_not_mind_what_is_gone(disk: Disk) -> None:
+def test_remove_deletes_files_and_folders_and_ignores_missing_ones(disk: Disk) -> None:
     disk.make_directory("folder/inner")
     disk.open("folder/inner/a", create=True)
     disk.open("b", create=True)
@@ -109,7 +109,7 @@ def test_remove_takes_files_and_whole_folders_and_does_not_mind_what_is_gone(dis
     assert disk.names("") == []
 
 
-def test_a_file_that_is_held_stays_readable_when_it_is_renamed_removed_or_replaced(disk: Disk) -> None:
+def test_an_open_file_stays_readable_when_it_is_renamed_removed_or_replaced(disk: Disk) -> None:
     held = {name: disk.open(name, create=True) for name in ("renamed", "removed", "replaced")}
     for name, file in held.items():
         file.append([name.encode()])
@@ -120,7 +120,7 @@ def test_a_file_that_is_held_stays_readable_when_it_is_renamed_removed_or_replac
         assert file.read(0, 99) == name.encode()
 
 
-def test_replace_makes_or_overwrites_a_file_and_leaves_nothing_beside_it(disk: Disk) -> None:
+def test_replace_creates_or_overwrites_a_file_and_leaves_no_temporary_file(disk: Disk) -> None:
     disk.make_directory("folder")
     disk.open("folder/a.tmp", create=True).append([b"an attempt that a crash ended, and longer"])
     disk.replace("folder/a", b"one")
@@ -129,7 +129,7 @@ def test_replace_makes_or_overwrites_a_file_and_leaves_nothing_beside_it(disk: D
     assert disk.names("folder") == ["a"]
 
 
-def test_a_closed_file_takes_nothing_more_and_may_be_closed_twice(disk: Disk) -> None:
+def test_a_closed_file_rejects_writes_and_may_be_closed_twice(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.close()
     file.close()
@@ -139,7 +139,7 @@ def test_a_closed_file_takes_nothing_more_and_may_be_closed_twice(disk: Disk) ->
         assert caught.value.errno == errno.EBADF
 
 
-def test_free_space_and_times_of_change_are_told(disk: Disk) -> None:
+def test_free_space_and_modification_times_are_known(disk: Disk) -> None:
     assert disk.free_bytes() > 0
     disk.open("a", create=True)
     assert disk.modified_ms("a") >= 0

@@ -1,9 +1,8 @@
-"""What a machine may expect of its journal: one suite for the one in memory and for the one in a partition."""
+"""The contract of a journal: the same suite for the fake in memory and for the real one in a partition."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
@@ -13,17 +12,16 @@ from mqcore.coordination.journal import Journal, JournalFault
 from mqcore.coordination.partition_journal import PartitionJournal, replay
 from mqcore.disk.memory import MemoryDisk
 from mqcore.identity import LeaderEpoch, TopicPartition
-from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
+from mqcore.partitions.waiting_requests import COMMITTED, CommitOutcome
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
-
-Then = Callable[[JournalFault | None], None]
 
 
 def kept(fact: str) -> bool:
-    """Facts in capitals are only said, not kept."""
+    """Facts in capital letters are not kept."""
     return not fact.isupper()
 
 
@@ -57,7 +55,7 @@ class InMemory:
 
 
 class InPartition:
-    """Commits wait when the topic acknowledges only what is durable, until somebody syncs."""
+    """`hold` makes the topic acknowledge only durable records, so commits wait until `release` syncs."""
 
     def __init__(self) -> None:
         clock, producers = VirtualClock(), Producers()
@@ -78,7 +76,7 @@ class InPartition:
 
     def release(self) -> None:
         self._partition.log.sync()
-        self._partition.synced()
+        self._partition.on_synced()
 
     def break_(self) -> None:
         self._disk.fail("append", errno.ENOSPC)
@@ -94,46 +92,46 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return made
 
 
-def test_facts_are_kept_in_order_and_those_that_are_only_said_are_not(bench: Bench) -> None:
+def test_kept_facts_are_stored_in_order_and_others_are_not(bench: Bench) -> None:
     bench.journal.append(["a", "B", "c"])
     bench.journal.append(["d"])
     assert bench.facts() == ["a", "c", "d"]
 
 
-def test_the_end_grows_with_what_is_kept_and_with_nothing_else(bench: Bench) -> None:
+def test_the_end_grows_with_kept_facts_only(bench: Bench) -> None:
     first = bench.journal.append(["a"])
-    assert bench.journal.append([]) == bench.journal.append(["SAID"]) == first
+    assert bench.journal.append([]) == bench.journal.append(["NOT KEPT"]) == first
     assert bench.journal.append(["b"]) > first
 
 
-def test_what_is_committed_is_told_at_once(bench: Bench) -> None:
-    told: list[JournalFault | None] = []
-    bench.journal.when_committed(bench.journal.append(["a"]), told.append)
-    assert told == [None]
+def test_a_committed_end_is_reported_immediately(bench: Bench) -> None:
+    outcomes: list[CommitOutcome] = []
+    bench.journal.when_committed(bench.journal.append(["a"]), outcomes.append)
+    assert outcomes == [COMMITTED]
 
 
-def test_what_is_not_committed_yet_is_told_when_it_is(bench: Bench) -> None:
+def test_an_uncommitted_end_is_reported_when_it_is_committed(bench: Bench) -> None:
     bench.hold()
-    told: list[str] = []
+    committed: list[str] = []
     first, second = bench.journal.append(["a"]), bench.journal.append(["b"])
-    bench.journal.when_committed(first, lambda fault: told.append("first"))
-    bench.journal.when_committed(second, lambda fault: told.append("second"))
-    assert told == []
+    bench.journal.when_committed(first, lambda outcome: committed.append("first"))
+    bench.journal.when_committed(second, lambda outcome: committed.append("second"))
+    assert committed == []
     bench.release()
-    assert told == ["first", "second"]
+    assert committed == ["first", "second"]
 
 
-def test_an_answer_that_rests_on_nothing_new_waits_for_what_was_kept_before(bench: Bench) -> None:
+def test_the_current_end_waits_for_earlier_facts(bench: Bench) -> None:
     bench.hold()
     bench.journal.append(["a"])
-    told: list[JournalFault | None] = []
-    bench.journal.when_committed(bench.journal.append([]), told.append)
-    assert told == []
+    outcomes: list[CommitOutcome] = []
+    bench.journal.when_committed(bench.journal.append([]), outcomes.append)
+    assert outcomes == []
     bench.release()
-    assert told == [None]
+    assert outcomes == [COMMITTED]
 
 
-def test_facts_that_cannot_be_kept_leave_nothing_behind(bench: Bench) -> None:
+def test_facts_that_cannot_be_stored_leave_nothing_behind(bench: Bench) -> None:
     end = bench.journal.append(["a"])
     bench.break_()
     with pytest.raises(JournalFault):

@@ -1,4 +1,4 @@
-"""Run one target for a while: `python -m tests.fuzz NAME [SECONDS]`, by atheris if it is installed."""
+"""Run one target: `python -m tests.fuzz NAME [SECONDS]`. Uses atheris if it is installed."""
 
 from __future__ import annotations
 

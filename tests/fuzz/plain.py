@@ -1,4 +1,4 @@
-"""Fuzzing without a fuzzer: seeds changed at random, the same way every time for the same number."""
+"""Fuzzing without a fuzzer: random mutations of the seeds, which repeat for the same random seed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mutated(chance: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def search(target: Target, executions: int, seed: int) -> None:
-    """Raises what the target raised, with the input that made it do so."""
+    """Run the target; raises its exception with the input that caused it."""
     chance = random.Random(seed)
     seeds = target.seeds()
     for data in seeds:

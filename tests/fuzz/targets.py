@@ -1,7 +1,7 @@
-"""What is fuzzed: one target per family of decoders, with seeds to start from.
+"""The fuzz targets: one for each family of decoders, with seeds to start from.
 
-A target is a function of bytes that returns, whatever they are: the refusals its decoders promise are caught, all
-else is a finding. `python -m tests.fuzz NAME` runs one for as long as wanted; the unit tests run each for a moment.
+A target takes any bytes and returns. It catches the exceptions that its decoders promise; any other exception is a
+finding. `python -m tests.fuzz NAME` runs one target for long; the unit tests run each one briefly.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mqcore.controller.facts import (
     TopicCreated,
 )
 from mqcore.groups import records as group_records
-from mqcore.groups.facts import CommittedOffset, GenerationSettled, OffsetCommitted, SettledMember
-from mqcore.groups.subscription import topics_of
+from mqcore.groups.facts import CommittedOffset, GenerationAssigned, OffsetCommitted, StoredMember
+from mqcore.groups.subscription import parse_topics
 from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset
 from mqcore.wire.batches import BadBatch, check_crc, read_headers
 from mqcore.wire.compression import NAMES as CODECS
@@ -63,7 +63,7 @@ def head_seeds() -> list[bytes]:
     return [plain, b"\x00\x12\x00\x03" + plain[4:] + b"\x00", b"\x00\x12\x00\x03" + plain[4:] + b"\x01\x05\x02ab"]
 
 
-# Messages read by their schemas: two bytes choose which
+# Messages with schemas: two bytes choose the message
 
 
 COLD = [
@@ -92,7 +92,7 @@ def cold_seeds() -> list[bytes]:
 
 
 def example(field: Field, version: int) -> dict[str, Any]:
-    """A message with something in every field."""
+    """A message with a value in every field."""
     values: dict[str, Any] = {"bool": True, "string": "orders", "bytes": b"\x00\x01abc", "uuid": ID, "float64": 0.5}
     filled = {}
     for each in field.fields:
@@ -137,7 +137,7 @@ def hot_seeds(key: int, first: int, offset: int) -> Callable[[], list[bytes]]:
     return seeds
 
 
-# Batches and what is inside them
+# Batches and their records
 
 
 def batches(data: bytes) -> None:
@@ -170,7 +170,7 @@ def compressed_seeds() -> list[bytes]:
     return [bytes((codec,)) + compress(codec, text) for codec in CODECS for text in (b"", b"abc" * 99, bytes(70_000))]
 
 
-# Records of internal topics: a byte tells where the key ends
+# Records of internal topics: one byte says where the key ends
 
 
 def internal_records(data: bytes) -> None:
@@ -179,7 +179,7 @@ def internal_records(data: bytes) -> None:
         lambda: group_records.decode(key, value),
         lambda: group_records.decode(key, None),
         lambda: metadata_records.decode(value),
-        lambda: topics_of(value),
+        lambda: parse_topics(value),
     ):
         try:
             read()
@@ -196,10 +196,10 @@ def internal_seeds() -> list[bytes]:
         LeaderChanged(ID, 0, one, (one,)),
         ConfigChanged(ResourceType.TOPIC, "orders", "retention.ms", "5"),
     ]
-    member = SettledMember("m", "i", "client", "host", 1, 2, b"\x00\x00\x00\x00\x00\x01\x00\x01t", b"a")
+    member = StoredMember("m", "i", "client", "host", 1, 2, b"\x00\x00\x00\x00\x00\x01\x00\x01t", b"a")
     pairs: list[tuple[bytes | None, bytes | None]] = [metadata_records.encode(fact) for fact in facts]
     committed = OffsetCommitted("orders", 0, CommittedOffset(Offset(5), metadata="here"))
-    for fact in (committed, GenerationSettled(1, "consumer", "range", "m", (member,), Millis(5))):
+    for fact in (committed, GenerationAssigned(1, "consumer", "range", "m", (member,), Millis(5))):
         pair = group_records.encode("group", fact)
         assert pair is not None
         pairs.append(pair)

@@ -1,4 +1,4 @@
-"""Each fuzz target for a moment, the same inputs every time; `python -m tests.fuzz NAME` goes on for longer."""
+"""Runs each fuzz target briefly with the same inputs every time; `python -m tests.fuzz NAME` runs one longer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ EXECUTIONS = 20_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_whatever_comes_is_read_or_refused(name: str) -> None:
+def test_random_input_is_decoded_or_refused(name: str) -> None:
     search(TARGETS[name], EXECUTIONS, seed=2026)
 
 
-def test_the_search_finds_a_decoder_that_trusts_a_length() -> None:
+def test_the_fuzzer_finds_a_decoder_that_trusts_a_length() -> None:
     def trusting(data: bytes) -> None:
         if data:
             data[data[0]]

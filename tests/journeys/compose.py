@@ -1,6 +1,6 @@
-"""A compose project for a journey: docker-compose.yml brought up under a name of its own, on free ports, and ended.
+"""A compose project for a journey: docker-compose.yml under its own name, on free ports, removed afterwards.
 
-It builds images and takes some minutes, so it is asked for: `TEST_COMPOSE=1 pytest tests/journeys/test_compose*.py`.
+It builds images and takes minutes, so it runs only on request: `TEST_COMPOSE=1 pytest tests/journeys/test_compose*.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.journeys.stack import free_ports
+from seckill.stack.child_processes import free_ports
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("FRONT_PORT", "LOCUST_PORT", "BROKER_PORT", "GRAFANA_PORT")
@@ -37,12 +37,12 @@ def _missing() -> str:
 
 
 class Project:
-    """A compose project of its own, on free ports."""
+    """A compose project with its own name, on free ports."""
 
     def __init__(self, name: str, profile: str, **variables: str) -> None:
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._words = ["docker", "compose", "-p", name, "--profile", profile]
-        net = f"10.{randrange(100, 250)}.{randrange(250)}"  # beside a project that runs already
+        net = f"10.{randrange(100, 250)}.{randrange(250)}"  # avoid the network of a project that is already running
         self._environment = (
             os.environ | {"INSIDE_NET": net} | variables | {key: str(port) for key, port in self.ports.items()}
         )
@@ -64,18 +64,18 @@ class Project:
         )  # fmt: skip
 
     def up(self) -> float:
-        """Seconds until all are healthy."""
+        """Start all containers; the seconds until all are healthy."""
         began = time.monotonic()
         self.say("up", "-d", "--wait", "--wait-timeout", "180", timeout=240)
         return time.monotonic() - began
 
     def rush(self, *words: str) -> None:
-        """A crowd, until all of it has been told."""
+        """Run a crowd until every buyer has an outcome."""
         crowd = self.run("run", "--rm", "-T", "crowd", "--sale", "1", *words, timeout=180)
         assert crowd.returncode == 0, crowd.stderr[-3000:]
 
     def judged(self, *words: str) -> dict[str, str]:
-        """The verdict on each invariant, and on the whole."""
+        """The verdict of each invariant and of the whole report."""
         report = self.run("run", "--rm", "-T", "report", "--json", "-", *words, timeout=360)
         assert report.stdout, report.stderr[-3000:]
         said = json.loads(report.stdout)
@@ -90,11 +90,11 @@ class Project:
         return content
 
     def prometheus(self, path: str) -> Any:
-        """It has no port outside: asked from within."""
+        """Prometheus publishes no port, so the request runs inside its container."""
         return json.loads(self.say("exec", "-T", "prometheus", "wget", "-qO-", f"http://127.0.0.1:9090/api/v1/{path}"))
 
     def results(self, expression: str) -> list[str]:
-        """The values of what an expression finds, now."""
+        """The current values of an expression."""
         found = self.prometheus(f"query?{urllib.parse.urlencode({'query': expression})}")
         return [each["value"][1] for each in found["data"]["result"]]
 

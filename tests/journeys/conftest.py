@@ -1,4 +1,4 @@
-"""A whole stack for one test; files whose tests can share one have a fixture of the same name that lasts longer."""
+"""A whole stack for one test; files whose tests share a stack have a module-scoped fixture of the same name."""
 
 from __future__ import annotations
 

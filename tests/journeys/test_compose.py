@@ -1,7 +1,7 @@
-"""docker compose, really: up, a rush with a container killed and the broker paused, the books, a graceful end.
+"""docker compose with Docker: start, a rush with a killed container and a paused broker, the report, a graceful stop.
 
-It is asked for: `TEST_COMPOSE=1 pytest tests/journeys/test_compose.py` (tests/journeys/compose.py). What can be said of
-the file without Docker is in tests/architecture/test_compose.py, and runs always.
+It runs only on request: `TEST_COMPOSE=1 pytest tests/journeys/test_compose.py` (tests/journeys/compose.py). Checks
+that need no Docker are in tests/architecture/test_compose.py and always run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tests.journeys.compose import ROOT, Project, living
 
 PAUSE_S = 4
 GENTLE = {0, 130, 143}
-"""Exit codes of a process that ended when it was asked to."""
+"""Exit codes of a process that stopped when asked."""
 EMPTY_IN_PEACE = {"seckill_residual != 0", 'seckill_deliveries{state="due"}', "seckill_deliveries_late_seconds"}
-"""Pictures that are empty when all is well."""
+"""Panels that are empty when all is well."""
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -32,7 +32,7 @@ def project() -> Iterator[Project]:
         yield made
 
 
-def test_one_address_leads_everywhere_and_none_of_the_inner_ones_outside(project: Project) -> None:
+def test_the_front_reaches_every_page_and_inner_services_are_not_published(project: Project) -> None:
     start = project.get("/start").decode()
     assert 'href="/api/docs"' in start and f":{project.ports['LOCUST_PORT']}" in start
     assert json.loads(project.get("/api/v1/sales"))["sales"]
@@ -60,7 +60,7 @@ def test_a_kafka_client_on_this_machine_connects(project: Project) -> None:
 
 
 def test_the_books_balance_after_a_rush_with_a_container_killed_and_the_broker_paused(project: Project) -> None:
-    words = ("seckill", "manage", "sale", "create", "--name", "Small", "--sku", "phone", "--units", "60")
+    words = ("seckill", "sale", "create", "--name", "Small", "--sku", "phone", "--units", "60")
     sale = str(json.loads(project.say("exec", "-T", "gateway", *words))["sale"])
 
     def free() -> int:
@@ -71,7 +71,7 @@ def test_the_books_balance_after_a_rush_with_a_container_killed_and_the_broker_p
     project.say("kill", "inventory")
     project.say("up", "-d", "--no-recreate", "inventory")
     project.say("pause", "mqcore")
-    time.sleep(PAUSE_S)  # what is paused does nothing by itself: this is the fault, not a wait for something
+    time.sleep(PAUSE_S)  # the pause itself is the fault; this does not wait for anything
     project.say("unpause", "mqcore")
     said, errors = crowd.communicate(timeout=180)
     assert crowd.returncode == 0, errors
@@ -81,14 +81,14 @@ def test_the_books_balance_after_a_rush_with_a_container_killed_and_the_broker_p
 
 
 def asked(project: Project) -> dict[str, list[str]]:
-    """Whom Prometheus asks, by job: `up`, or something else."""
+    """The health of Prometheus's targets by job: `up` or something else."""
     found: dict[str, list[str]] = {}
     for each in project.prometheus("targets?state=active")["data"]["activeTargets"]:
         found.setdefault(each["labels"]["job"], []).append(each["health"])
     return found
 
 
-def test_every_picture_shows_something_once_there_was_a_rush(project: Project) -> None:
+def test_every_grafana_panel_shows_data_after_a_rush(project: Project) -> None:
     dashboard = json.loads((ROOT / "deploy/grafana/dashboards/sale.json").read_text())
     expressions = {target["expr"] for panel in dashboard["panels"] for target in panel["targets"]}
     assert expressions > EMPTY_IN_PEACE
@@ -96,12 +96,12 @@ def test_every_picture_shows_something_once_there_was_a_rush(project: Project) -
     def silent() -> set[str]:
         return {each for each in expressions - EMPTY_IN_PEACE if not project.results(each)}
 
-    project.wait_until(lambda: not silent(), "something to be seen in every picture", 90)
+    project.wait_until(lambda: not silent(), "data in every panel", 90)
     shown = json.loads(project.get("/api/dashboards/uid/sale", "GRAFANA_PORT"))["dashboard"]
     assert shown["title"] == dashboard["title"] and len(shown["panels"]) == len(dashboard["panels"])
 
 
-def test_each_of_several_gateways_is_asked_for_its_own_numbers(project: Project) -> None:
+def test_prometheus_scrapes_each_of_several_gateways(project: Project) -> None:
     project.say("up", "-d", "--no-recreate", "--scale", "gateway=2", "gateway")
     project.wait_until(lambda: asked(project)["gateway"] == ["up", "up"], "Prometheus to find both")
     assert project.results('count(count by (instance) (seckill_turnstile_waiting{job="gateway"}))') == ["2"]
@@ -109,7 +109,7 @@ def test_each_of_several_gateways_is_asked_for_its_own_numbers(project: Project)
     project.wait_until(lambda: asked(project)["gateway"] == ["up"], "Prometheus to forget the other")
 
 
-def test_prometheus_hears_of_everybody_and_an_alarm_sounds(project: Project) -> None:
+def test_prometheus_scrapes_every_service_and_an_alert_fires(project: Project) -> None:
     def away() -> set[str]:
         return {job for job, healths in asked(project).items() if set(healths) != {"up"}}
 
@@ -122,14 +122,14 @@ def test_prometheus_hears_of_everybody_and_an_alarm_sounds(project: Project) -> 
     project.wait_until(lambda: not away(), "all targets up")
     assert "Down" not in firing()
     project.say("stop", "orders-sweep")
-    project.wait_until(lambda: "Down" in firing(), "the alarm of a process that is away", 90)
+    project.wait_until(lambda: "Down" in firing(), "the alert for the missing process", 90)
     project.say("start", "orders-sweep")
     project.wait_until(lambda: "Down" not in firing(), "the alarm to end", 90)
 
 
-def test_all_end_when_they_are_asked_to(project: Project) -> None:
+def test_all_containers_stop_in_time_when_asked(project: Project) -> None:
     project.say("stop", timeout=180)
     ended = {container["Service"]: container["ExitCode"] for container in project.containers()}
     assert {name: code for name, code in ended.items() if code not in GENTLE} == {}
     project.up()
-    assert json.loads(project.get("/api/v1/sales"))["sales"], "what was there is there again"
+    assert json.loads(project.get("/api/v1/sales"))["sales"], "the data is still there after a restart"

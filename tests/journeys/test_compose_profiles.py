@@ -1,6 +1,6 @@
-"""docker compose with its other profiles: Apache Kafka in mqcore's place, and Spark. Each sells, and the books balance.
+"""docker compose with its other profiles, Apache Kafka and Spark: each sells, and the books balance.
 
-Asked for: `TEST_COMPOSE=1 pytest tests/journeys/test_compose_profiles.py` (tests/journeys/compose.py).
+It runs only on request: `TEST_COMPOSE=1 pytest tests/journeys/test_compose_profiles.py` (tests/journeys/compose.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.journeys.compose import Project, living
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def test_the_sale_runs_on_apache_kafka_instead() -> None:
+def test_the_sale_runs_on_apache_kafka() -> None:
     with living(Project("seckill-kafka", "kafka", KAFKA_BOOTSTRAP_SERVERS="kafka:9092")) as project:
         project.rush("--buyers", "150", "--over", "5")
         verdicts = project.judged()
@@ -23,7 +23,7 @@ def test_the_sale_runs_on_apache_kafka_instead() -> None:
         assert "inventory" in offsets
 
 
-def test_spark_counts_what_comes_and_all_of_it_again_and_both_tie_with_the_books() -> None:
+def test_sparks_live_counts_and_its_replay_both_agree_with_the_books() -> None:
     with living(Project("seckill-stats", "stats")) as project:
         project.rush("--buyers", "150", "--over", "5")
 

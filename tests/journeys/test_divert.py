@@ -1,6 +1,6 @@
-"""Inventory falls behind in a rush, new requests are diverted, and join again: all orders are kept, the books agree.
+"""Inventory falls behind in a rush, and new requests are diverted and rejoin: the order is kept, the books balance.
 
-That somebody overtakes himself without the list of those who stay: tests/concurrency/test_streams_diverting.py.
+The control, where the order breaks without pinned users: tests/concurrency/test_messaging_diversion_load.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DECIDED_THERE = (
 
 
 def undecided(stack: Stack, topic: str) -> int:
-    groups = json.loads(stack.say("lag", "--json"))["groups"]
+    groups = json.loads(stack.run_command("lag", "--json"))["groups"]
     return next(int(each["records"]) for each in groups if (each["group"], each["topic"]) == ("inventory", topic))
 
 
@@ -37,22 +37,22 @@ def crowd(stack: Stack, sale: int, prefix: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_queue_that_is_diverted_in_the_middle_of_a_rush_keeps_everybodys_order(stack: Stack) -> None:
+def test_diverting_the_queue_during_a_rush_keeps_each_buyers_order(stack: Stack) -> None:
     sale = stack.create_sale(UNITS)
-    stack.say("stop", "inventory")
+    stack.run_command("stop", "inventory")
     crowds = [crowd(stack, sale, "early-")]
     stack.wait_until(lambda: undecided(stack, "purchase.requests") >= 5, "a backlog")
-    assert "users have something open and stay where they are" in stack.say("backlog", "divert")
-    assert "diverted since" in stack.say("backlog", "show")
+    assert "users with requests in the old queue stay there" in stack.run_command("backlog", "divert")
+    assert "diverted since" in stack.run_command("backlog", "show")
     crowds.append(crowd(stack, sale, "later-"))
-    stack.wait_until(lambda: undecided(stack, DIVERTED) >= 5, "somebody who is diverted")
-    stack.say("start", "inventory")
-    assert "joined again" in stack.say("backlog", "rejoin")
-    assert "nothing is diverted" in stack.say("backlog", "show")
+    stack.wait_until(lambda: undecided(stack, DIVERTED) >= 5, "a buyer who is diverted")
+    stack.run_command("start", "inventory")
+    assert "joined again" in stack.run_command("backlog", "rejoin")
+    assert "nothing is diverted" in stack.run_command("backlog", "show")
     for each in crowds:
         told, _ = each.communicate(timeout=200)
         assert each.returncode == 0, told
-    assert stack.query(DECIDED_THERE, DIVERTED)[0][0] >= 5, "nobody was diverted: then this proves nothing"
+    assert stack.query(DECIDED_THERE, DIVERTED)[0][0] >= 5, "no buyer was diverted, so this proves nothing"
     code, said = judged(stack)
     assert (code, said["verdict"]) == (0, "PASS"), [
         (each["name"], each["reasons"], each["examples"][:2])
@@ -60,5 +60,5 @@ def test_a_queue_that_is_diverted_in_the_middle_of_a_rush_keeps_everybodys_order
         if each["verdict"] not in ("PASS", "NOT RUN")
     ]
     assert "I16" in verdicts(said, "PASS")
-    trail = [row["verb"] for row in json.loads(stack.say("audit", "--verb", "backlog", "--json"))]
-    assert trail[1::2] == ["backlog divert", "backlog rejoin"], "each after its `nobody sends`"
+    trail = [row["verb"] for row in json.loads(stack.run_command("audit", "--verb", "backlog", "--json"))]
+    assert trail[1::2] == ["backlog divert", "backlog rejoin"], "each after its `producers pause`"

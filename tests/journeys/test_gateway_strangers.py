@@ -1,5 +1,7 @@
-"""Whatever strangers send: no crash, nobody else's order, no stock touched. Schemathesis makes up what they send, from
-the API's own description; half of it as that says, half of it not."""
+"""Arbitrary requests cause no crash, reveal no other buyer's order and change no stock.
+
+Schemathesis generates the requests from the API's description; half of them are valid.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ from schemathesis.specs.openapi.checks import (
 
 from gateway.api.document import DOCUMENT
 from gateway.api.problems import PROBLEMS
-from seckill.environment import DEVELOPMENT_SECRET
+from seckill.config.environment import DEVELOPMENT_SECRET
 from tests.journeys.stack import Buyer, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SERVICES = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep")
-EXAMPLES = 12  # of each operation
+EXAMPLES = 12  # per operation
 CHECKS = [
     status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance,
 ]  # fmt: skip
@@ -65,7 +67,7 @@ class Scene:
         self.refusals: Counter[int] = Counter()
         self.of_ann = {"request_id": accepted["request_id"], "order_id": outcome["order_id"]}
         self.events_url = str(accepted["events_url"])
-        self.stalled = [self.connect() for _ in range(STALLED)]  # looked at by the last test
+        self.stalled = [self.connect() for _ in range(STALLED)]  # the last test checks them
         for connection in self.stalled:
             connection.sendall(HALF_A_BODY)
 
@@ -73,7 +75,7 @@ class Scene:
         return socket.create_connection(("127.0.0.1", self.stack.ports[port]), timeout=PATIENCE_S)
 
     def send(self, request: bytes, port: str = "gateway") -> bytes:
-        """The first line of the answer, or nothing if the connection was closed."""
+        """The first line of the response, or nothing if the connection was closed."""
         with self.connect(port) as connection:
             connection.sendall(request)
             return connection.recv(65_536).split(b"\r\n")[0]
@@ -101,7 +103,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 @settings(
     max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
-def test_nothing_that_bob_sends_breaks_it_or_shows_or_moves_what_is_anns(case: Any, scene: Scene) -> None:
+def test_no_request_of_bob_crashes_the_gateway_or_shows_or_changes_anns_data(case: Any, scene: Scene) -> None:
     before = scene.stock()
     aims_at_ann = sum(map(ord, str(case.body))) % 2 == 0
     for name in OF_ANN:
@@ -122,12 +124,12 @@ def test_nothing_that_bob_sends_breaks_it_or_shows_or_moves_what_is_anns(case: A
     case.validate_response(response, checks=CHECKS)
 
 
-def test_the_same_calls_of_ann_do_show_hers(scene: Scene) -> None:
-    """The negative control: what Bob is refused is there, and most of what he sent had his own good token."""
-    assert not scene.refusals or scene.refusals[404], "only strangers without a token were refused"
+def test_the_same_requests_by_ann_do_show_her_data(scene: Scene) -> None:
+    """The control: what Bob was refused exists, and most of his requests had his own valid token."""
+    assert not scene.refusals or scene.refusals[404], "only requests without a token were refused"
     order = scene.stack.call("GET", f"/orders/{scene.of_ann['order_id']}", token=scene.ann.token)
     assert (order[0], order[1]["request_id"]) == (200, scene.of_ann["request_id"])
-    assert scene.ann.look(scene.of_ann["request_id"])["order_id"] == scene.of_ann["order_id"]
+    assert scene.ann.poll(scene.of_ann["request_id"])["order_id"] == scene.of_ann["order_id"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_the_same_calls_of_ann_do_show_hers(scene: Scene) -> None:
         b"GET /api/v1/sales/" + b"9" * 5000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     ],
 )
-def test_bytes_that_are_hardly_http_end_in_a_refusal(request_bytes: bytes, scene: Scene) -> None:
+def test_bytes_that_are_almost_http_are_refused(request_bytes: bytes, scene: Scene) -> None:
     with socket.create_connection(("127.0.0.1", scene.stack.ports["gateway"]), timeout=15) as connection:
         connection.sendall(request_bytes)
         connection.shutdown(socket.SHUT_WR)
@@ -177,16 +179,16 @@ def get(path: str, *headers: bytes, method: str = "GET") -> bytes:
     ],
     ids=["escaped", "escaped and long", "long", "two", "repeated", "too many"],
 )
-def test_headers_and_cookies_that_are_too_long_are_431(path: str, headers: list[bytes], scene: Scene) -> None:
+def test_headers_and_cookies_that_are_too_long_get_431(path: str, headers: list[bytes], scene: Scene) -> None:
     assert b" 431 " in scene.send(get(path, *headers))
 
 
-def test_a_header_that_is_not_ascii_is_400_and_no_other_address(scene: Scene) -> None:
+def test_a_header_that_is_not_ascii_gets_400_and_cannot_fake_an_address(scene: Scene) -> None:
     assert b" 400 " in scene.send(get("/api/v1/sales", b"X-Forwarded-For: 9.9.9.9\xff"))
 
 
 @pytest.mark.parametrize("port", ["gateway", "live"])
-def test_neither_http_2_nor_websockets_are_spoken(port: str, scene: Scene) -> None:
+def test_http_2_and_websockets_are_refused(port: str, scene: Scene) -> None:
     assert scene.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"), port)[:9] in (
         b"", b"HTTP/1.1 ",
     )  # fmt: skip
@@ -197,7 +199,7 @@ def test_neither_http_2_nor_websockets_are_spoken(port: str, scene: Scene) -> No
     assert "Traceback" not in log
 
 
-def test_one_request_has_four_streams_and_the_others_are_told_to_poll(scene: Scene) -> None:
+def test_a_purchase_may_have_four_streams_and_further_clients_are_told_to_poll(scene: Scene) -> None:
     path = scene.events_url.partition(str(scene.stack.ports["live"]))[2]
     streams = [scene.connect("live") for _ in range(10)]
     for stream in streams:
@@ -209,7 +211,7 @@ def test_one_request_has_four_streams_and_the_others_are_told_to_poll(scene: Sce
         stream.close()
 
 
-def test_one_address_leaves_units_to_the_others(scene: Scene) -> None:
+def test_one_address_cannot_take_all_units(scene: Scene) -> None:
     sale = scene.stack.create_sale(20)
 
     def tried(name: str, address: str) -> int:
@@ -234,7 +236,7 @@ def status(request: urllib.request.Request) -> int:
 
 
 def test_a_callback_signed_with_the_published_key_makes_nothing_paid(scene: Scene) -> None:
-    """The stack runs with it: so does the provider, and it is asked."""
+    """The stack and the provider use another key, so the published one must not be accepted."""
     order = scene.of_ann["order_id"]
     control = json.dumps({"mode": "never", "order": order}).encode()
     provider = f"http://127.0.0.1:{scene.stack.ports['provider']}/control"
@@ -248,8 +250,8 @@ def test_a_callback_signed_with_the_published_key_makes_nothing_paid(scene: Scen
     assert scene.stack.call("GET", f"/orders/{order}", token=scene.ann.token)[1]["state"] == "PENDING_PAYMENT"
 
 
-def test_of_many_guesses_at_once_and_with_made_up_addresses_few_are_looked_at(scene: Scene) -> None:
-    scene.stack.manage("operator", "root")
+def test_most_parallel_password_guesses_with_made_up_addresses_are_refused_unchecked(scene: Scene) -> None:
+    scene.stack.run_command("manage", "operator", "root")
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
     login = f"{scene.url}/console/login"
     page = browser.open(login, timeout=PATIENCE_S).read().decode()
@@ -271,8 +273,8 @@ def test_of_many_guesses_at_once_and_with_made_up_addresses_few_are_looked_at(sc
     assert at_once[403] <= 5 and one_by_one[403] <= 10
 
 
-def test_half_a_body_is_408_and_holds_a_connection_no_longer(scene: Scene) -> None:
-    """The last of the file: they were opened before the first."""
+def test_half_a_body_gets_408_and_frees_the_connection(scene: Scene) -> None:
+    """This must be the last test of the file, because the connections were opened before the first."""
     assert b" 200 " in scene.send(get("/livez"))
     for connection in scene.stalled:
         with connection:

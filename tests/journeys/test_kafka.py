@@ -1,7 +1,6 @@
-"""The same sale on a real Apache Kafka: a rush sells out and pays, inventory is killed meanwhile, the books agree; and
-what one purchase may meet on its way (tests/journeys/test_purchase.py), there.
+"""The sale on a real Apache Kafka: a rush sells out while inventory is killed, and the books balance.
 
-All journeys of the sale run on it with `TEST_BROKER=kafka`.
+The cases of tests/journeys/test_purchase.py run here as well. With `TEST_BROKER=kafka` all journeys use Apache Kafka.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ import pytest
 from tests.conformance.peer import IS_KAFKA
 from tests.journeys.stack import Stack
 from tests.journeys.test_purchase import (
-    test_a_cancelled_order_gives_its_unit_back_and_its_buyer_may_buy_again,
-    test_a_sale_sells_every_unit_once_and_tells_everybody,
+    test_a_cancelled_order_returns_its_unit_and_its_buyer_may_buy_again,
+    test_a_sale_sells_every_unit_once_and_notifies_every_buyer,
     test_a_second_purchase_of_the_same_user_is_refused_as_a_duplicate,
-    test_consumers_killed_on_the_way_lose_and_double_nothing,
-    test_the_same_key_is_the_same_request_and_another_body_under_it_is_refused,
+    test_consumers_killed_during_a_sale_lose_and_double_nothing,
+    test_the_same_key_returns_the_same_request_and_refuses_another_body,
 )
 from tests.journeys.test_report import judged, log_of
 
 __all__ = [
-    "test_a_cancelled_order_gives_its_unit_back_and_its_buyer_may_buy_again",
-    "test_a_sale_sells_every_unit_once_and_tells_everybody",
+    "test_a_cancelled_order_returns_its_unit_and_its_buyer_may_buy_again",
+    "test_a_sale_sells_every_unit_once_and_notifies_every_buyer",
     "test_a_second_purchase_of_the_same_user_is_refused_as_a_duplicate",
-    "test_consumers_killed_on_the_way_lose_and_double_nothing",
-    "test_the_same_key_is_the_same_request_and_another_body_under_it_is_refused",
+    "test_consumers_killed_during_a_sale_lose_and_double_nothing",
+    "test_the_same_key_returns_the_same_request_and_refuses_another_body",
 ]
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(400),
     pytest.mark.needs("java", "mvn"),
-    pytest.mark.skipif(IS_KAFKA, reason="everything runs on it already"),
+    pytest.mark.skipif(IS_KAFKA, reason="the whole test run already uses it"),
 ]
 
 UNITS, BUYERS = 12, 60
@@ -49,8 +48,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assert stack.stop() == 0
 
 
-def test_a_rush_on_apache_kafka_sells_out_and_its_books_agree_though_inventory_was_killed(stack: Stack) -> None:
-    assert "mqcore" not in stack.say("status"), "the broker is somebody else's"
+def test_a_rush_on_apache_kafka_sells_out_and_the_books_balance_after_inventory_was_killed(stack: Stack) -> None:
+    assert "mqcore" not in stack.run_command("status"), "the broker does not belong to the stack"
     sale = stack.create_sale(UNITS)
     url = f"http://127.0.0.1:{stack.ports['gateway']}"
     command = [sys.executable, "-m", "loadtest.rush", "--url", url, "--sale", str(sale), "--buyers", str(BUYERS)]
@@ -58,7 +57,7 @@ def test_a_rush_on_apache_kafka_sells_out_and_its_books_agree_though_inventory_w
     crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     decided = "SELECT count(*) > 5 FROM inventory_decided WHERE sale_id = %s"
     stack.wait_until(lambda: stack.query(decided, sale) == [(True,)], "the rush")
-    stack.say("kill", "inventory")
+    stack.run_command("kill", "inventory")
     told, _ = crowd.communicate(timeout=200)
     assert crowd.returncode == 0, told
     sold_out = "SELECT available, reserved + sold FROM inventory_stock WHERE sale_id = %s"

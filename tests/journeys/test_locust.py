@@ -1,4 +1,4 @@
-"""Locust as its users start it: headless, alone and over several processes; and what it leaves behind as evidence."""
+"""Locust as users start it: headless, alone and over several processes; and the evidence that it writes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from uuid import uuid4
 
 import pytest
 
-from seckill.consistency import manifest
-from seckill.consistency.sources import files
-from tests.journeys.stack import ROOT, environment, free_ports
+from seckill.report import manifest
+from seckill.report.sources import files
+from seckill.stack.child_processes import free_ports
+from seckill.stack.services import ROOT
+from seckill.stack.stack_process import clean_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -32,7 +34,7 @@ PATIENCE_S = 120.0
 
 
 class Shop(BaseHTTPRequestHandler):
-    """As much of the gateway as a buyer sees: everybody is accepted, and it is sold out."""
+    """A small gateway that accepts every request, and then answers that the sale is sold out."""
 
     protocol_version = "HTTP/1.1"
     state = "SOLD_OUT"
@@ -78,17 +80,17 @@ def locust(shop: str, evidence: Path, *words: str, page: bool = False) -> list[s
     return [*command, "--host", shop, "--evidence", str(evidence), "--stop-timeout", "20", *words]
 
 
-def crowd_of(evidence: Path) -> files.Crowd:
-    declared = manifest.read(evidence)
-    return files.crowd([evidence / name for name in declared.logs])
+def crowd_of(evidence: Path) -> files.CrowdLog:
+    declared = manifest.read_manifest(evidence)
+    return files.read_crowd_logs([evidence / name for name in declared.logs])
 
 
 @contextmanager
 def running(command: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Until the end of the block; then nothing of it is left."""
+    """Run the command for the length of the block; then kill its whole process group."""
     with output.open("wb") as told:
         process = subprocess.Popen(
-            command, stdout=told, stderr=told, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True
+            command, stdout=told, stderr=told, stdin=subprocess.DEVNULL, env=clean_environment(), start_new_session=True
         )  # fmt: skip
     try:
         yield process
@@ -98,8 +100,8 @@ def running(command: Sequence[str], output: Path) -> Iterator[subprocess.Popen[b
             process.wait()
 
 
-def run_until(command: Sequence[str], evidence: Path, purchases: int) -> files.Crowd:
-    """Run it, and ask it to stop once its log has so many; not by time, which a busy machine spends on imports."""
+def run_until(command: Sequence[str], evidence: Path, purchases: int) -> files.CrowdLog:
+    """Stop it once its log has this many purchases. A fixed time would be too short on a busy machine."""
     output = evidence / "locust.out"
     with running(command, output) as process:
         wait(lambda: sum(map(attempts, evidence.glob("*.jsonl"))) >= purchases, process, output)
@@ -116,7 +118,7 @@ def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes], output: Pa
 
 
 class Page:
-    """Locust's own, as its scripts use it."""
+    """The API of Locust's page, as its scripts use it."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
@@ -144,7 +146,7 @@ class Page:
         return sum(worker["state"] == "ready" for worker in workers)
 
     def requests(self, name: str) -> int:
-        """So many of these are shown."""
+        """The number of requests of this kind on the page."""
         shown = self.ask("/stats/requests").get("stats", [])
         return sum(each["num_requests"] for each in shown if each["name"] == name)
 
@@ -153,16 +155,16 @@ def attempts(log: Path) -> int:
     return log.read_bytes().count(b'"purchase"')
 
 
-def test_every_attempt_of_a_run_is_in_its_log_and_the_newest_sale_is_taken(shop: str, tmp_path: Path) -> None:
+def test_every_attempt_is_in_the_log_and_the_newest_sale_is_the_default(shop: str, tmp_path: Path) -> None:
     crowd = run_until(locust(shop, tmp_path, "-u", "5", "-r", "5"), tmp_path, 5)
     assert crowd.faults == []
     assert crowd.sales == {7}
     assert {attempt.status for attempt in crowd.attempts} == {202}
-    assert {sight.request_id for sight in crowd.sights} <= {attempt.request_id for attempt in crowd.attempts}
+    assert {sight.request_id for sight in crowd.polls} <= {attempt.request_id for attempt in crowd.attempts}
 
 
-def test_an_open_loop_waits_for_nobody(shop: str, tmp_path: Path) -> None:
-    """Nobody is ever decided, so two users who were buyers would never be done with their first purchases."""
+def test_an_open_loop_starts_buyers_at_a_fixed_rate(shop: str, tmp_path: Path) -> None:
+    """No request is ever decided, so two ordinary Locust users would never finish their first purchases."""
     Shop.state = "QUEUED"
     try:
         command = locust(shop, tmp_path, "-u", "2", "-r", "2", "--arrival-rate", "50", "--patience", "60")
@@ -173,17 +175,17 @@ def test_an_open_loop_waits_for_nobody(shop: str, tmp_path: Path) -> None:
     assert len({attempt.user_id for attempt in crowd.attempts}) > 10
 
 
-def test_a_swarm_is_started_shown_stopped_and_started_again_from_the_page(shop: str, tmp_path: Path) -> None:
-    """Over two workers. Each run of each leaves a log of its own, whole, and the page counts what stands in them."""
+def test_locusts_page_starts_shows_stops_and_restarts_a_test(shop: str, tmp_path: Path) -> None:
+    """With two workers. Each worker writes a complete log for each run, and the page counts their requests."""
     bus, web = free_ports(2)
     words = ["--processes", "2", "--master-bind-port", str(bus), "--master-port", str(bus)]
     words += ["--web-host", "127.0.0.1", "--web-port", str(web)]
-    words += ["--stop-timeout", "2"]  # so long a worker rests after a run, whoever has stopped
+    words += ["--stop-timeout", "2"]  # how long a worker pauses after a run
     output, page = tmp_path / "locust.out", Page(web)
     with running(locust(shop, tmp_path, *words, page=True), output) as process:
         for run in (1, 2):
             wait(lambda: page.ready_workers() == 2, process, output)
-            assert len(list(tmp_path.glob("*.jsonl"))) == 2 * (run - 1), "nobody buys before he is told to"
+            assert len(list(tmp_path.glob("*.jsonl"))) == 2 * (run - 1), "no worker buys before the start"
             assert page.ask("/swarm", user_count=6, spawn_rate=6, host=shop)["success"]
             wait(lambda: page.requests("POST /sales/[id]/purchases") >= 6, process, output)
             assert page.ask("/stop", really=True)["success"]
@@ -195,11 +197,11 @@ def test_a_swarm_is_started_shown_stopped_and_started_again_from_the_page(shop: 
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_S)
     assert crowd_of(tmp_path).faults == []
-    assert len(manifest.read(tmp_path).logs) == 4
+    assert len(manifest.read_manifest(tmp_path).logs) == 4
     assert all(map(attempts, whole_logs(tmp_path))), "both workers bought, in both runs"
 
 
-def test_the_page_is_for_this_machine_and_its_target_and_folder_cannot_be_changed(shop: str, tmp_path: Path) -> None:
+def test_locusts_page_serves_only_this_machine_and_cannot_change_target_or_folder(shop: str, tmp_path: Path) -> None:
     [web] = free_ports(1)
     swarm = {"user_count": 1, "spawn_rate": 1}
     output, page = tmp_path / "locust.out", Page(web)
@@ -223,9 +225,7 @@ def whole_logs(evidence: Path) -> list[Path]:
     return [log for log in evidence.glob("*.jsonl") if b'"what":"end"' in log.read_bytes()[-300:]]
 
 
-def test_a_worker_that_is_killed_leaves_evidence_that_is_cut_off_and_the_others_theirs_whole(
-    shop: str, tmp_path: Path
-) -> None:
+def test_a_killed_worker_leaves_an_incomplete_log_and_the_others_complete_ones(shop: str, tmp_path: Path) -> None:
     [port] = free_ports(1)
     words = ("--processes", "2", "--master-bind-port", str(port), "--master-port", str(port))
     command = locust(shop, tmp_path, "-u", "6", "-r", "6", *words)
@@ -236,5 +236,5 @@ def test_a_worker_that_is_killed_leaves_evidence_that_is_cut_off_and_the_others_
         os.kill(int(killed.stem.rpartition("-")[2]), signal.SIGKILL)
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_S)
-    assert len(manifest.read(tmp_path).logs) == 2
+    assert len(manifest.read_manifest(tmp_path).logs) == 2
     assert crowd_of(tmp_path).faults == [f"{killed.name}: cut off, it has no closing line"]

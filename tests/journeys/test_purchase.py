@@ -1,4 +1,4 @@
-"""One purchase from HTTP to a paid order, over every process there is; and what may go wrong on its way."""
+"""A purchase from HTTP to a paid order in a complete stack, and what can go wrong on the way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assert stack.stop() == 0
 
 
-def test_a_sale_sells_every_unit_once_and_tells_everybody(stack: Stack) -> None:
+def test_a_sale_sells_every_unit_once_and_notifies_every_buyer(stack: Stack) -> None:
     sale = stack.create_sale(UNITS)
     buyers = [Buyer(stack, f"crowd-{number}") for number in range(BUYERS)]
     requests = []
@@ -51,11 +51,11 @@ def test_a_sale_sells_every_unit_once_and_tells_everybody(stack: Stack) -> None:
 
 
 def paid_messages(stack: Stack, user: str) -> set[str]:
-    effects = [line for line in stack.evidence("sinks") if line["what"] == "effect" and line["user"] == user]
+    effects = [line for line in stack.sandbox_log("sinks") if line["what"] == "effect" and line["user"] == user]
     return {line["channel"] for line in effects if "is paid" in line["text"]}
 
 
-def test_the_same_key_is_the_same_request_and_another_body_under_it_is_refused(stack: Stack) -> None:
+def test_the_same_key_returns_the_same_request_and_refuses_another_body(stack: Stack) -> None:
     sale = stack.create_sale(UNITS, cap=2)
     buyer = Buyer(stack, "impatient")
     first, again = buyer.buy(sale), buyer.buy(sale)
@@ -76,19 +76,19 @@ def test_a_second_purchase_of_the_same_user_is_refused_as_a_duplicate(stack: Sta
     assert buyer.wait_for(second, "DUPLICATE")["state"] == "DUPLICATE"
 
 
-def test_a_cancelled_order_gives_its_unit_back_and_its_buyer_may_buy_again(stack: Stack) -> None:
+def test_a_cancelled_order_returns_its_unit_and_its_buyer_may_buy_again(stack: Stack) -> None:
     sale = stack.create_sale(1)
     first, second = Buyer(stack, "undecided"), Buyer(stack, "next")
     request = first.buy(sale)[1]["request_id"]
     order = first.wait_for(request, "AWAITING_PAYMENT")["order_id"]
     assert first.act(order, "cancel")[0] == 202
-    stack.wait_until(lambda: first.look(request)["may_buy_again"], "the unit to be back")
-    assert first.look(request)["state"] == "CANCELLED"
+    stack.wait_until(lambda: first.poll(request)["may_buy_again"], "the unit to be back")
+    assert first.poll(request)["state"] == "CANCELLED"
     other = second.buy(sale)[1]["request_id"]
     second.wait_for(other, "AWAITING_PAYMENT")
 
 
-def test_nobody_sees_or_touches_what_is_not_his(stack: Stack) -> None:
+def test_a_buyer_cannot_see_or_change_another_buyers_purchase(stack: Stack) -> None:
     sale = stack.create_sale(1)
     owner, stranger = Buyer(stack, "owner"), Buyer(stack, "stranger")
     request = owner.buy(sale)[1]["request_id"]
@@ -99,15 +99,15 @@ def test_nobody_sees_or_touches_what_is_not_his(stack: Stack) -> None:
     assert stack.call("GET", "/orders")[0] == 401
 
 
-def test_consumers_killed_on_the_way_lose_and_double_nothing(stack: Stack) -> None:
+def test_consumers_killed_during_a_sale_lose_and_double_nothing(stack: Stack) -> None:
     sale = stack.create_sale(UNITS)
     buyers = [Buyer(stack, f"storm-{number}") for number in range(20)]
     requests = []
     for number, buyer in enumerate(buyers):
         requests.append(buyer.buy(sale)[1]["request_id"])
         if number in (5, 12):
-            stack.say("kill", "inventory")
-            stack.say("kill", "orders.1")
+            stack.run_command("kill", "inventory")
+            stack.run_command("kill", "orders.1")
     outcomes = [
         buyer.wait_for(request, "AWAITING_PAYMENT", "SOLD_OUT") for buyer, request in zip(buyers, requests, strict=True)
     ]

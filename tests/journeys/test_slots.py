@@ -15,18 +15,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 UNITS, BUYERS = 20, 80
 
 
-def test_a_queue_that_grows_in_the_middle_of_a_rush_keeps_everybodys_order(stack: Stack) -> None:
+def test_adding_partitions_during_a_rush_keeps_each_buyers_order(stack: Stack) -> None:
     sale = stack.create_sale(UNITS)
     url = f"http://127.0.0.1:{stack.ports['gateway']}"
     command = [sys.executable, "-m", "loadtest.rush", "--url", url, "--sale", str(sale), "--buyers", str(BUYERS)]
     command += ["--over", "40", "--greedy", "0.6", "--log", str(log_of(stack))]
     crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     stack.wait_until(lambda: stack.query("SELECT count(*) > 5 FROM inventory_decided") == [(True,)], "the rush")
-    assert "256 slots are moved" in stack.say("slots", "grow", "16", "--at-once", "64")
+    assert "256 slots are moved" in stack.run_command("slots", "grow", "16", "--at-once", "64")
     told, _ = crowd.communicate(timeout=200)
     assert crowd.returncode == 0, told
     used = stack.query("SELECT count(DISTINCT partition) FROM inventory_decided WHERE partition >= 12")
-    assert used[0][0] > 0, "nobody came by a new partition: then this proves nothing"
+    assert used[0][0] > 0, "no request used a new partition, so this proves nothing"
     code, said = judged(stack)
     assert (code, said["verdict"]) == (0, "PASS"), [
         (each["name"], each["reasons"], each["examples"][:2])

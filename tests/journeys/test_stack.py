@@ -1,4 +1,4 @@
-"""`seckill up` as a user meets it: a taken port, a second one in the same folder, a death, words, the end in order."""
+"""`seckill up` as a user sees it: a taken port, a second start in the same folder, a crash, commands, the stop."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.journeys.stack import Stack
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(IS_KAFKA, reason="of all our processes, and the broker is one of them"),
+    pytest.mark.skipif(IS_KAFKA, reason="it is about our own processes, which include the broker"),
 ]
 
-# The servers, the sandbox and one process of ours; the whole is in test_purchase.py.
+# This leaves the servers, the sandbox and one relay; test_purchase.py runs everything.
 LEFT_OUT = (
     "relay.orders", "inventory", "inventory.settlement", "inventory.sweep", "orders", "orders.sweep",
     "gateway.outcomes", "notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "gateway",
@@ -45,7 +45,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def row(stack: Stack, name: str) -> dict[str, Any]:
-    rows = json.loads(stack.say("status", "--json"))["instances"]
+    rows = json.loads(stack.run_command("status", "--json"))["instances"]
     return next(row for row in rows if row["name"] == name)
 
 
@@ -57,7 +57,7 @@ def is_up_again(stack: Stack, name: str, pid: int) -> bool:
 # ── a running stack ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_process_that_is_killed_comes_back(stack: Stack) -> None:
+def test_a_killed_process_is_restarted(stack: Stack) -> None:
     for name in ("relay.inventory", "sandbox", "mqcore", "redis", "postgres"):
         pid = row(stack, name)["pid"]
         os.kill(pid, signal.SIGKILL)
@@ -65,71 +65,71 @@ def test_a_process_that_is_killed_comes_back(stack: Stack) -> None:
     stack.wait_until(lambda: row(stack, "relay.inventory")["state"] == "up", "the relay to have survived that")
 
 
-def test_words_stop_start_kill_and_scale(stack: Stack) -> None:
-    stack.say("stop", "relay.inventory")
+def test_commands_stop_start_kill_and_scale_processes(stack: Stack) -> None:
+    stack.run_command("stop", "relay.inventory")
     assert row(stack, "relay.inventory")["state"] == "down"
-    stack.say("start", "relay.inventory")
+    stack.run_command("start", "relay.inventory")
     stack.wait_until(lambda: row(stack, "relay.inventory")["state"] == "up", "the relay")
     pid = row(stack, "relay.inventory")["pid"]
-    stack.say("kill", "relay.inventory")
+    stack.run_command("kill", "relay.inventory")
     stack.wait_until(lambda: is_up_again(stack, "relay.inventory", pid), "the relay again")
-    stack.say("scale", "notify.sms", "1")
+    stack.run_command("scale", "notify.sms", "1")
     stack.wait_until(lambda: row(stack, "notify.sms.1")["state"] == "up", "a consumer")
-    stack.say("scale", "notify.sms", "0")
-    assert "notify.sms.1" not in stack.say("status", "--json")
+    stack.run_command("scale", "notify.sms", "0")
+    assert "notify.sms.1" not in stack.run_command("status", "--json")
 
 
 @pytest.mark.parametrize("words", [("stop", "nobody"), ("scale", "postgres", "2"), ("scale", "nobody", "1")])
-def test_a_word_that_makes_no_sense_is_refused_and_changes_nothing(stack: Stack, words: tuple[str, ...]) -> None:
+def test_an_invalid_command_is_refused_and_changes_nothing(stack: Stack, words: tuple[str, ...]) -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        stack.say(*words)
+        stack.run_command(*words)
     assert row(stack, "postgres")["state"] == "up"
 
 
-def test_a_second_stack_in_the_same_folder_is_refused_and_the_first_goes_on(stack: Stack) -> None:
-    again = stack.run()
+def test_a_second_stack_in_the_same_folder_is_refused_and_the_first_keeps_running(stack: Stack) -> None:
+    again = stack.run_to_end()
     assert again.returncode == 1
     assert "is running in" in again.stderr
     assert row(stack, "postgres")["state"] == "up"
 
 
-def test_operators_words_find_the_stack_by_its_folder(stack: Stack) -> None:
-    assert stack.say("letters", "list").strip() == "no dead letters"
-    lag = json.loads(stack.say("lag", "--json"))
+def test_commands_find_the_stack_by_its_folder(stack: Stack) -> None:
+    assert stack.run_command("letters", "list").strip() == "no dead letters"
+    lag = json.loads(stack.run_command("lag", "--json"))
     assert isinstance(lag["groups"], list)
 
 
-def test_poison_becomes_a_dead_letter_that_an_operator_finds_tries_and_discards(stack: Stack) -> None:
-    stack.say("scale", "notify.sms", "1")
+def test_an_unreadable_record_becomes_a_dead_letter_that_an_operator_can_discard(stack: Stack) -> None:
+    stack.run_command("scale", "notify.sms", "1")
     producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{stack.ports['broker']}", acks="all")
     producer.send("order.events", key=b"buyer", value=b"\xff no message of ours").get(10)
     producer.close()
     stack.wait_until(lambda: listed(stack), "the dead letter")
     [letter] = listed(stack)
     assert (letter["group"], letter["state"]) == ("notify.sms", "open")
-    assert "no envelope" in letter["reason"]
-    assert "no message of ours" in stack.say("letters", "show", str(letter["id"]))
-    assert "would be discarded" in stack.say("letters", "discard", str(letter["id"]))
-    assert len(listed(stack)) == 1, "nothing happens without --yes"
-    stack.say("letters", "discard", str(letter["id"]), "--yes", "--because", "noise")
+    assert "not an envelope" in letter["reason"]
+    assert "no message of ours" in stack.run_command("letters", "show", str(letter["id"]))
+    assert "would be discarded" in stack.run_command("letters", "discard", str(letter["id"]))
+    assert len(listed(stack)) == 1, "the command does nothing without --yes"
+    stack.run_command("letters", "discard", str(letter["id"]), "--yes", "--because", "noise")
     assert listed(stack) == []
     [[state, note]] = stack.query("SELECT state, note FROM streams_dead_letter")
     assert (state, note) == ("discarded", "noise")
-    stack.say("scale", "notify.sms", "0")
+    stack.run_command("scale", "notify.sms", "0")
 
 
 def listed(stack: Stack) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(stack.say("letters", "list", "--json"))
+    rows: list[dict[str, Any]] = json.loads(stack.run_command("letters", "list", "--json"))
     return rows
 
 
 # ── the start ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_with_the_option_that_changes_it(tmp_path: Path) -> None:
     stack = Stack(tmp_path, *SMALL)
     with socket.create_server(("127.0.0.1", stack.ports["redis"])):
-        refused = stack.run()
+        refused = stack.run_to_end()
     assert refused.returncode == 1
     assert f"port {stack.ports['redis']} (redis) is taken" in refused.stderr
     assert "--port redis=" in refused.stderr
@@ -140,30 +140,29 @@ def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["--port", "rediz=1"], "--port knows postgres, redis, broker"),
-        (["--port", "redis=many"], "is not NAME=NUMBER"),
+        (["--port", "redis=many"], "must be NAME=NUMBER"),
         (["--port", "live=70000"], "live=70000: a port is a number from 1 to 65535"),
         (["--port", "live=0"], "live=0: a port is a number from 1 to 65535"),
         (["--scale", "nobody=1"], "unknown services: nobody"),
         (["--scale", "inventory=99"], "inventory can run 0 to 12 times"),
     ],
 )
-def test_a_start_that_makes_no_sense_says_why(tmp_path: Path, words: list[str], told: str) -> None:
-    refused = Stack(tmp_path, *words).run()
+def test_an_invalid_start_says_why(tmp_path: Path, words: list[str], told: str) -> None:
+    refused = Stack(tmp_path, *words).run_to_end()
     assert refused.returncode != 0
     assert told in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_what_a_killed_stack_left_running_is_ended_by_the_next_and_its_data_is_there(tmp_path: Path) -> None:
+def test_processes_left_by_a_killed_stack_are_stopped_by_the_next_which_keeps_the_data(tmp_path: Path) -> None:
     first = Stack(tmp_path / "stack", *SMALL)
     first.start()
     with psycopg.connect(first.database, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept (n int)")
     first.kill()
-    second = Stack(tmp_path / "stack", *SMALL)
-    second.ports = first.ports
+    second = Stack(tmp_path / "stack", *SMALL, ports=first.ports)
     second.start()
-    assert "was left over by a stack" in second.said()
+    assert "was left over by a stack" in second.output_text
     assert second.query("SELECT count(*) FROM kept") == [(0,)]
     assert second.stop() == 0
 
@@ -173,7 +172,7 @@ def test_what_a_killed_stack_left_running_is_ended_by_the_next_and_its_data_is_t
 
 def stops_in_order(stack: Stack) -> None:
     assert stack.stop() == 0
-    stopped = re.findall(r"^(\S+) is down$", stack.said(), flags=re.MULTILINE)
+    stopped = re.findall(r"^(\S+) is down$", stack.output_text, flags=re.MULTILINE)
     assert stopped == list(reversed(STARTED))
     for port in stack.ports.values():
         socket.create_server(("127.0.0.1", port)).close()
@@ -183,15 +182,15 @@ def test_the_stack_starts_from_another_folder_and_stops_in_reverse_order(tmp_pat
     (tmp_path / "elsewhere").mkdir()
     stack = Stack(tmp_path / "stack", *SMALL, cwd=tmp_path / "elsewhere")
     stack.start()
-    assert re.findall(r"^(\S+) is up$", stack.said(), flags=re.MULTILINE) == STARTED
+    assert re.findall(r"^(\S+) is up$", stack.output_text, flags=re.MULTILINE) == STARTED
     stops_in_order(stack)
 
 
-def test_an_ordinary_user_can_do_all_that(tmp_path: Path) -> None:
+def test_a_user_other_than_root_can_run_a_stack(tmp_path: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("every other test here is that test already")
+        pytest.skip("the other tests here already run as an ordinary user")
     if shutil.which("unshare") is None:
-        pytest.skip("needs unshare to become somebody else")
+        pytest.skip("needs unshare to become another user")
     stack = Stack(tmp_path / "stack", *SMALL, prefix=["unshare", "-U", "--map-user=1000", "--map-group=1000"])
     stack.start()
     stops_in_order(stack)

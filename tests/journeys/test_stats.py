@@ -1,4 +1,4 @@
-"""Statistics from real topics into a real Postgres: a replay, a stream that is killed, and the page they make."""
+"""Statistics from real topics to a real Postgres: a replay, a stream that is killed, and the page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 from uuid import UUID
 
 import psycopg
 import pytest
 
-from seckill.stack.broker import BrokerProcess, free_port
+from seckill.stack.broker_process import BrokerProcess
+from seckill.stack.child_processes import free_port
+from tests.journeys.statistics_world import (
+    BATCHES_OF_STREAM,
+    KINDS,
+    NO_CODE,
+    OF_REPLAY,
+    QUICK_JAVA,
+    RECORDS,
+    TABLES,
+    StatisticsWorld,
+)
 from tests.services import Services
 from tests.spark import BEGAN_MS, Sale, make_topics, story
 
@@ -33,67 +44,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-KINDS = {
-    "PurchaseRequested": 19, "RESERVED": 3, "SOLD_OUT": 10, "DUPLICATE": 5, "UnitsReleased": 1,
-    "OrderPlaced": 3, "OrderPaid": 1, "OrderExpired": 1,
-}  # fmt: skip
-RECORDS = sum(len(sent) for sent in story().sent.values())
-TABLES = (
-    "batch", "staged", "partition", "unreadable", "total", "flow", "sell_through", "revenue", "sku", "buyer",
-    "latency", "fairness", "run",
-)  # fmt: skip
-QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""For little data: what Java compiles for much of it would never pay."""
-NO_CODE = ("--set", "spark.sql.codegen.wholeStage=false")
-"""For the same reason."""
-OF_REPLAY = "FROM analytics_partition AS p JOIN analytics_run AS r ON r.id = p.run_id WHERE kind = 'replay'"
-BATCHES_OF_STREAM = "FROM analytics_batch AS b JOIN analytics_run AS r ON r.id = b.run_id WHERE kind = 'live'"
-
-
-@dataclass
-class World:
-    folder: Path
-    kafka: str
-    database: str
-
-    def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database) as connection:
-            return connection.execute(statement, parameters).fetchall()
-
-    def kinds(self, run: str) -> dict[str, int]:
-        rows = self.query(
-            "SELECT t.kind, sum(events)::int FROM analytics_total AS t JOIN analytics_run AS r ON r.id = t.run_id"
-            " WHERE r.kind = %s GROUP BY 1",
-            run,
-        )
-        return dict(rows)
-
-    def measured(self, run: str) -> dict[str, list[tuple[Any, ...]]]:
-        """Every table of a run, but for what names the run."""
-        found = {}
-        for name in TABLES[2:-1]:
-            rows = self.query(
-                f"SELECT to_jsonb(t) - 'id' - 'run_id' FROM analytics_{name} AS t"
-                " JOIN analytics_run AS r ON r.id = t.run_id WHERE r.kind = %s",
-                run,
-            )
-            found[name] = sorted(rows, key=str)
-        return found
-
-    def stats(self, *words: str, fault: str = "") -> subprocess.CompletedProcess[str]:
-        """`seckill stats WORDS`, as a process of its own."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "KAFKA_"))}
-        environment |= {"KAFKA_BOOTSTRAP_SERVERS": self.kafka, "SECKILL_DATABASE_URL": self.database}
-        environment |= {"PYSPARK_PYTHON": sys.executable}  # for executors of a cluster
-        environment |= {"SECKILL_FAULT": fault, **QUICK_JAVA} if fault else QUICK_JAVA
-        command = [sys.executable, "-m", "seckill.cli", "stats", *words, "--data", str(self.folder)]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
-
 
 @pytest.fixture
-def world(tmp_path: Path, database: str, shared_broker: BrokerProcess) -> Iterator[World]:
-    """Nothing has been counted yet."""
-    yield World(tmp_path, shared_broker.address, database)
+def world(tmp_path: Path, database: str, shared_broker: BrokerProcess) -> Iterator[StatisticsWorld]:
+    """A world without any statistics."""
+    yield StatisticsWorld(tmp_path, shared_broker.address, database)
     with psycopg.connect(database) as connection:
         connection.execute(f"TRUNCATE {', '.join(f'analytics_{name}' for name in TABLES)}".encode())
 
@@ -101,13 +56,13 @@ def world(tmp_path: Path, database: str, shared_broker: BrokerProcess) -> Iterat
 @pytest.fixture(scope="module")
 def counted(
     tmp_path_factory: pytest.TempPathFactory, database: str, shared_broker: BrokerProcess, spark: SparkSession
-) -> World:
-    """Everything has been replayed, replayed again, and streamed: in small batches, so that duplicates and what belongs
-    together are torn apart."""
+) -> StatisticsWorld:
+    """A world in which everything was replayed twice and streamed in small batches, so that duplicates and related
+    events are in different batches."""
     base, _, name = database.rpartition("/")
     with psycopg.connect(f"{base}/postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE counted TEMPLATE {name}".encode())
-    world = World(tmp_path_factory.mktemp("counted"), shared_broker.address, f"{base}/counted")
+    world = StatisticsWorld(tmp_path_factory.mktemp("counted"), shared_broker.address, f"{base}/counted")
     replayed(spark, world)
     replayed(spark, world)
     streamed(spark, world, most_records=20)
@@ -116,12 +71,12 @@ def counted(
 
 @pytest.fixture(scope="module")
 def database(services: Services) -> str:
-    """One of its own: Spark's tasks and processes of ours connect to it by its address, as a user's would."""
+    """A database of its own, because Spark tasks and processes connect to it by its address."""
     base = f"postgresql://seckill@127.0.0.1:{services.postgres_port}"
     with psycopg.connect(f"{base}/postgres", autocommit=True) as connection:
         connection.execute("CREATE DATABASE statistics")
     environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "seckill.settings",
+        "DJANGO_SETTINGS_MODULE": "seckill.config.settings",
         "SECKILL_DATABASE_URL": f"{base}/statistics",
     }
     subprocess.run([sys.executable, "-m", "django", "migrate", "-v", "0"], check=True, env=environment)
@@ -130,36 +85,36 @@ def database(services: Services) -> str:
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """Its topics hold the story, and nobody adds to them."""
+    """Its topics contain the story and do not change."""
     with BrokerProcess(tmp_path_factory.mktemp("broker"), {"auto.create.topics.enable": "false"}) as process:
         make_topics(process.address)
         story().produce(process.address)
         yield process
 
 
-def replayed(spark: SparkSession, world: World, from_ms: int | None = None) -> UUID:
-    from analytics.jobs.replay import replay
+def replayed(spark: SparkSession, world: StatisticsWorld, from_ms: int | None = None) -> UUID:
+    from analytics.jobs.replay import run_replay
 
-    return replay(spark, world.kafka, world.database, str(world.folder / "facts"), from_ms).run
+    return run_replay(spark, world.kafka, world.database, str(world.folder / "facts"), from_ms).run
 
 
-def streamed(spark: SparkSession, world: World, most_records: int = 1_000) -> None:
-    """All there is, in batches of so many records, from where the checkpoint in the folder is."""
-    from analytics.jobs.live import Live, Plan
+def streamed(spark: SparkSession, world: StatisticsWorld, most_records: int = 1_000) -> None:
+    """Stream all records in batches, from the position of the checkpoint in the folder."""
+    from analytics.jobs.live import StreamJob, StreamPlan
 
     checkpoint, facts = str(world.folder / "checkpoint"), str(world.folder / "facts")
-    plan = Plan(world.kafka, world.database, checkpoint, facts, once=True, most_records=most_records)
-    Live(spark, plan, lambda _: None).run()
+    plan = StreamPlan(world.kafka, world.database, checkpoint, facts, once=True, most_records=most_records)
+    StreamJob(spark, plan, lambda _: None).run()
 
 
-def test_a_replay_counts_every_event_once_and_a_second_takes_its_place(counted: World) -> None:
+def test_a_replay_counts_every_event_once_and_replaces_the_previous_one(counted: StatisticsWorld) -> None:
     assert counted.kinds("replay") == KINDS
     assert counted.query("SELECT count(*) FROM analytics_run WHERE kind = 'replay'") == [(1,)]
     assert counted.query(f"SELECT sum(records)::int {OF_REPLAY}") == [(RECORDS,)]
     assert counted.query("SELECT count(*) FROM analytics_staged") == [(0,)]
 
 
-def test_a_stream_adds_up_what_a_replay_counts(counted: World) -> None:
+def test_a_stream_and_a_replay_give_the_same_counts(counted: StatisticsWorld) -> None:
     assert counted.query(f"SELECT count(*) > 2 {BATCHES_OF_STREAM}") == [(True,)]
     live, replay = counted.measured("live"), counted.measured("replay")
     for name, rows in replay.items():
@@ -167,25 +122,25 @@ def test_a_stream_adds_up_what_a_replay_counts(counted: World) -> None:
         assert live[name] == rows, name
 
 
-def test_the_page_shows_what_the_tables_say_and_needs_no_network(counted: World) -> None:
+def test_the_page_shows_what_the_tables_say_and_needs_no_network(counted: StatisticsWorld) -> None:
     from analytics import report
 
-    found = report.read(counted.database, "replay")
-    page = report.written(found)
-    assert "19 requests, 3 reserved, 1 paid" in report.sentence(found)
+    found = report.read_statistics(counted.database, "replay")
+    page = report.render_page(found)
+    assert "19 requests, 3 reserved, 1 paid" in report.headline(found)
     assert page.count("<svg") == 9
     assert "robot" in page and "no envelope" in page
     for outside in ("http://", "https://"):
         assert outside not in page.replace("http://www.w3.org/", "")
-    json.dumps(report.as_json(found))
+    json.dumps(report.statistics_as_json(found))
 
 
-def test_a_replay_may_begin_at_a_time(spark: SparkSession, world: World) -> None:
+def test_a_replay_can_start_at_a_time(spark: SparkSession, world: StatisticsWorld) -> None:
     replayed(spark, world, from_ms=BEGAN_MS + 12 * 3_600_000)
-    assert set(world.kinds("replay")) == {"PurchaseRequested"}  # its topic keeps the broker's time, the others do not
+    assert set(world.kinds("replay")) == {"PurchaseRequested"}  # only this topic uses the broker's time
 
 
-def test_a_stream_that_was_switched_off_catches_up(spark: SparkSession, tmp_path: Path, world: World) -> None:
+def test_a_stream_that_was_switched_off_catches_up(spark: SparkSession, tmp_path: Path, world: StatisticsWorld) -> None:
     with BrokerProcess(tmp_path / "broker", {"auto.create.topics.enable": "false"}) as broker:
         make_topics(broker.address)
         own = replace(world, kafka=broker.address)
@@ -196,44 +151,48 @@ def test_a_stream_that_was_switched_off_catches_up(spark: SparkSession, tmp_path
         streamed(spark, own)
         for number in range(7):
             sale.asks(f"later-{number}")
-        sale.asks("early-0")  # the same request again, long after
+        sale.asks("early-0")  # the same request again, much later
         sale.produce(broker.address)
         streamed(spark, own)
         assert own.kinds("live") == {"PurchaseRequested": 12}
         assert own.query("SELECT sum(records)::int FROM analytics_partition") == [(13,)]
 
 
-def test_a_batch_is_added_once_however_often_it_is_tried(spark: SparkSession, world: World) -> None:
-    """And without its mark it would be added twice: that is what the mark is for."""
+def test_a_batch_is_added_once_however_often_it_is_repeated(spark: SparkSession, world: StatisticsWorld) -> None:
+    """The control: without its row in analytics_batch it is added twice."""
     from analytics import schemas, sinks, sources
-    from analytics.jobs.replay import looked_at
+    from analytics.jobs.replay import measured_frames
 
     run, url = UUID(int=1), world.database
-    sinks.begin(url, run, "replay", {})
-    frames, kept = looked_at(schemas.events(sources.batch(spark, world.kafka, sources.cut(world.kafka))))
-    assert sinks.add(url, run, 0, frames)
-    assert not sinks.add(url, run, 0, frames)
+    sinks.register_run(url, run, "replay", {})
+    frames, kept = measured_frames(
+        schemas.parse_events(sources.read_batch(spark, world.kafka, sources.find_cut(world.kafka)))
+    )
+    assert sinks.add_counts(url, run, 0, frames)
+    assert not sinks.add_counts(url, run, 0, frames)
     assert world.kinds("replay") == KINDS
-    world_without_mark(world)
-    assert sinks.add(url, run, 0, frames)
+    delete_batches(world)
+    assert sinks.add_counts(url, run, 0, frames)
     assert world.kinds("replay") == {kind: 2 * count for kind, count in KINDS.items()}
     kept.unpersist()
 
 
-def world_without_mark(world: World) -> None:
+def delete_batches(world: StatisticsWorld) -> None:
     with psycopg.connect(world.database) as connection:
         connection.execute("DELETE FROM analytics_batch")
 
 
-def test_a_stream_killed_before_and_after_its_commit_counts_everything_once(spark: SparkSession, world: World) -> None:
+def test_a_stream_killed_before_and_after_its_commit_counts_everything_once(
+    spark: SparkSession, world: StatisticsWorld
+) -> None:
     batches = ("live", "--once", "--most", "25", "--set", "spark.sql.shuffle.partitions=1", *NO_CODE)
     before = world.stats(*batches, fault="analytics.before_commit")
     assert before.returncode == -signal.SIGKILL, before.stderr
     assert world.query("SELECT count(*) FROM analytics_batch") == [(0,)]
-    assert world.query("SELECT count(*) > 0 FROM analytics_staged") == [(True,)]  # it died in the middle
+    assert world.query("SELECT count(*) > 0 FROM analytics_staged") == [(True,)]  # the process died in the middle
     after = world.stats(*batches, fault="analytics.after_commit")
     assert after.returncode == -signal.SIGKILL, after.stderr
-    assert world.query("SELECT count(*) FROM analytics_batch") == [(1,)]  # committed, and Spark does not know
+    assert world.query("SELECT count(*) FROM analytics_batch") == [(1,)]  # committed, but Spark does not know
     whole = world.stats(*batches)
     assert whole.returncode == 0, whole.stderr
     assert world.kinds("live") == KINDS
@@ -245,12 +204,12 @@ def test_a_stream_killed_before_and_after_its_commit_counts_everything_once(spar
         assert noise not in whole.stderr + whole.stdout
 
 
-def test_words_that_cannot_be_done_say_why_in_one_line(world: World, tmp_path: Path) -> None:
+def test_invalid_commands_explain_the_error_in_one_line(world: StatisticsWorld, tmp_path: Path) -> None:
     nothing = replace(world, kafka="127.0.0.1:9")
     for words, why in (
-        (("replay", "--from", "yesterday"), "is no time"),
+        (("replay", "--from", "yesterday"), "must be a time such as"),
         (("report",), "no statistics have been made yet"),
-        (("replay", "--set", "memory=4g"), "is not spark.NAME=VALUE"),
+        (("replay", "--set", "memory=4g"), "must be spark.NAME=VALUE"),
     ):
         done = world.stats(*words)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
@@ -262,7 +221,7 @@ def test_words_that_cannot_be_done_say_why_in_one_line(world: World, tmp_path: P
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """The address of a standalone cluster of Spark's own: a master and a worker."""
+    """The address of a standalone Spark cluster with a master and a worker."""
     import pyspark
 
     launcher = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
@@ -296,7 +255,7 @@ def _asked(url: str) -> str:
         return ""
 
 
-def test_a_cluster_counts_what_one_machine_does(world: World, cluster: str) -> None:
+def test_a_cluster_gives_the_same_counts_as_one_machine(world: StatisticsWorld, cluster: str) -> None:
     done = world.stats(
         "replay", "--master", cluster, "--set", "spark.driver.host=127.0.0.1", "--set", "spark.executor.memory=512m",
         "--set", "spark.sql.shuffle.partitions=2", *NO_CODE,
@@ -304,11 +263,11 @@ def test_a_cluster_counts_what_one_machine_does(world: World, cluster: str) -> N
     assert done.returncode == 0, done.stderr
     assert world.kinds("replay") == KINDS
     assert world.query(f"SELECT sum(records)::int {OF_REPLAY}") == [(RECORDS,)]
-    assert list((world.folder / "work").glob("app-*/0")), "no executor of the cluster has worked"
+    assert list((world.folder / "work").glob("app-*/0")), "no executor of the cluster did any work"
 
 
 @pytest.mark.needs("java", "mvn")
-def test_apache_kafka_gives_the_same_counts(spark: SparkSession, world: World, tmp_path: Path) -> None:
+def test_apache_kafka_gives_the_same_counts(spark: SparkSession, world: StatisticsWorld, tmp_path: Path) -> None:
     from tests.conformance.peer import ApacheKafka
 
     with ApacheKafka(tmp_path / "kafka", {"auto.create.topics.enable": "false"}) as kafka:

@@ -1,11 +1,11 @@
-"""The controller over a real log on a disk that crashes: an answer is a promise, and the journal is the truth.
+"""The controller over a real log on a disk that crashes. Answers must survive, and the journal decides what is true.
 
-Whatever is asked, and however often the process is killed or the power fails in the middle of it:
-* what was answered is there afterwards;
-* what is there is the beginning of what was decided, in order, whole decisions only;
-* a killed process loses nothing that was appended;
-* the controller and the broker's view of the cluster are the same again;
-* the log opens by itself: nothing that a crash can do to it looks like corruption.
+Random commands run while the process is killed or the power fails. After each crash:
+* every answered command is still there;
+* the log contains the first decisions, in order and complete;
+* a killed process has lost nothing that was appended;
+* the controller and the broker have the same image of the cluster;
+* the log opens without an operator, because no crash leaves damage that looks like corruption.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqcore.controller import records
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand, CreateTopics, NewTopic, RegisterBroker
 from mqcore.controller.facts import MetadataFact
 from mqcore.controller.machine import ControllerMachine
-from mqcore.controller.observer import MetadataObserver
+from mqcore.controller.observer import MetadataJournal, MetadataObserver
 from mqcore.controller.queue import Controller
 from mqcore.coordination.journal import JournalFault
-from mqcore.coordination.partition_journal import PartitionJournal
 from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.identity import BrokerId, LeaderEpoch, Offset, TopicPartition
-from mqcore.log.config import LogConfig
-from mqcore.log.log import CorruptLog, Log
+from mqcore.log.errors import CorruptLog
+from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
-from tests.unit.mqcore.controller.cast import ONE_EACH, check_broker
-from tests.unit.mqcore.controller.wishes import Wish, seen, wishes
+from mqcore.wire.records import OWN_BATCH_BYTES_MAX
+from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
+from tests.unit.mqcore.controller.random_commands import RandomCommand, random_commands, visible_state
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 
 NAME = TopicPartition("__cluster_metadata", 0)
@@ -43,24 +43,24 @@ CONFIG = LogConfig(flush_messages=1, retention_ms=-1, segment_bytes=600, index_i
 Crash = Literal["kill", "power"]
 
 
-class Journal(PartitionJournal[MetadataFact]):
-    """Tells the world what is about to be written, and when it has been."""
+class Journal(MetadataJournal):
+    """Records for the workload which decision is about to be written, and that it was written."""
 
-    world: World
+    workload: MetadataWorkload
 
     def append(self, facts: Sequence[MetadataFact]) -> Offset:
-        self.world.decided.append(list(facts))
+        self.workload.decided.append(list(facts))
         end = super().append(facts)
-        self.world.appended = len(self.world.decided)
+        self.workload.appended = len(self.workload.decided)
         return end
 
 
-class World:
+class MetadataWorkload:
     def __init__(self, seed: int) -> None:
         self.disk = MemoryDisk(Random(seed))
         self.decided: list[list[MetadataFact]] = []
-        self.appended = 0  # of them, those whose append has returned
-        self.promised = 0  # of them, those that an answer rests on
+        self.appended = 0  # how many of them were appended
+        self.promised = 0  # how many of them an answer rests on
         self._clock = VirtualClock()
         self._random = Random(seed)
         self.start()
@@ -79,16 +79,16 @@ class World:
         )
         log.sync()
         self.partition = Partition(NAME, UUID(int=1), log, producers, LeaderEpoch(1), self._unsynced.append)
-        self.observer = MetadataObserver(self.partition)
-        self.observer.follow()
-        self.machine = ControllerMachine(ONE_EACH, check_broker)
-        for fact in self.observer.replayed():
+        self.observer = MetadataObserver(self.partition, self._clock)
+        self.observer.start()
+        self.machine = ControllerMachine(ONE_EACH)
+        for fact in self.observer.committed_facts():
             self.machine.apply(fact)
-        journal = Journal(self.partition, records.encode, self._clock)
-        journal.world = self
+        journal = Journal(self.observer, self._clock, OWN_BATCH_BYTES_MAX)
+        journal.workload = self
         self.controller = Controller(self.machine, journal, self._clock)
 
-    def ask(self, command: ControllerCommand) -> None:
+    def submit(self, command: ControllerCommand) -> None:
         def answered(answer: ControllerAnswer | JournalFault) -> None:
             assert not isinstance(answer, JournalFault)
             self.promised = len(self.decided)
@@ -99,20 +99,25 @@ class World:
         waiting, self._unsynced[:] = list(self._unsynced), []
         for partition in waiting:
             partition.log.sync()
-            partition.synced()
+            partition.on_synced()
+        self.next_turn()
+
+    def next_turn(self) -> None:
+        """The observer runs outside the commit, in the next turn of the event loop."""
+        self._clock.advance(0)
 
     def restart(self, crash: Crash) -> None:
         self.disk.crash(crash)
         self.start()
-        found = list(self.observer.replayed())
+        found = list(self.observer.committed_facts())
         kept, rest = 0, found
         while rest:
             facts = self.decided[kept]
-            assert rest[: len(facts)] == facts, "half a decision, or another one"
+            assert rest[: len(facts)] == facts, "an incomplete or unknown decision"
             kept, rest = kept + 1, rest[len(facts) :]
         while kept < len(self.decided) and not self.decided[kept]:
             kept += 1  # decisions without facts leave no trace
-        assert kept >= (self.appended if crash == "kill" else self.promised), "something answered is lost"
+        assert kept >= (self.appended if crash == "kill" else self.promised), "an answered command is lost"
         del self.decided[kept:]
         self.appended = self.promised = kept
         self.check()
@@ -120,7 +125,7 @@ class World:
     def check(self) -> None:
         self.machine.check()
         if not self._unsynced:
-            assert seen(self.observer.image) == seen(self.machine.image)
+            assert visible_state(self.observer.image) == visible_state(self.machine.image)
 
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128) | 1)
@@ -133,113 +138,132 @@ def register(broker: int) -> RegisterBroker:
 whens: st.SearchStrategy[When] = st.sampled_from(["before", "during", "after"])
 crashes: st.SearchStrategy[Crash] = st.sampled_from(["kill", "power", "power"])
 steps = st.one_of(
-    wishes,
-    wishes,
-    wishes,
+    random_commands,
+    random_commands,
+    random_commands,
     st.just("flush"),
     st.tuples(crashes, st.none()),
     st.tuples(crashes, st.tuples(st.integers(1, 6), whens)),  # during the n-th call to the disk from now
 )
-Step = Wish | str | tuple[Crash, tuple[int, When] | None]
+Step = RandomCommand | str | tuple[Crash, tuple[int, When] | None]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32), st.lists(steps, max_size=25))
-def test_what_was_answered_survives_every_crash(seed: int, asked: list[Step]) -> None:
-    world = World(seed)
-    world.ask(register(1))
-    coming: Crash = "kill"
+def test_every_answered_command_survives_every_crash(seed: int, asked: list[Step]) -> None:
+    workload = MetadataWorkload(seed)
+    workload.submit(register(1))
+    next_crash: Crash = "kill"
     for step in asked:
         try:
-            coming = take(world, step, coming)
-            world.check()
+            next_crash = take_step(workload, step, next_crash)
+            workload.check()
         except Crashed:
-            world.restart(coming)
+            workload.restart(next_crash)
 
 
-def take(world: World, step: Step, coming: Crash) -> Crash:
-    """One step; the kind of the crash that is to come, if one is under way."""
+def take_step(workload: MetadataWorkload, step: Step, next_crash: Crash) -> Crash:
+    """Take one step. Returns the kind of the next crash, if a step has scheduled one."""
     if isinstance(step, str):
-        world.flush()
+        workload.flush()
     elif isinstance(step, tuple):
-        coming, place = step
+        next_crash, place = step
         if place is None:
             raise Crashed
-        world.disk.crash_at(*place)
+        workload.disk.crash_at(*place)
     else:
-        command = step(world.new_id)
-        world.ask(register(command) if isinstance(command, int) else command)
-    return coming
+        command = step(workload.new_id)
+        workload.submit(register(command) if isinstance(command, int) else command)
+    return next_crash
 
 
-def test_the_check_would_see_a_lost_answer() -> None:
-    """The negative control: a disk that only pretends to sync loses what was promised."""
+def test_the_same_seed_gives_the_same_log_and_another_seed_another_one() -> None:
+    def log_of(seed: int) -> list[list[MetadataFact]]:
+        random, workload = Random(seed), MetadataWorkload(seed)
+        workload.submit(register(1))
+        for number in range(30):
+            names = [f"topic-{number}-{index}" for index in range(random.randrange(1, 4))]
+            workload.submit(CreateTopics(tuple(NewTopic(name, workload.new_id(), 1, 1) for name in names)))
+            if random.random() < 0.3:
+                workload.flush()
+            if random.random() < 0.2:
+                workload.restart(random.choice(["kill", "power"]))
+        return workload.decided
+
+    first = log_of(1)
+    assert len(first) > 3 and log_of(1) == first
+    assert log_of(2) != first
+
+
+def test_the_workload_notices_a_lost_answer() -> None:
+    """The negative control: a sync that does nothing loses answered commands."""
     lost = 0
     for seed in range(20):
-        world = World(seed)
-        world.ask(register(1))
-        assert world.promised == 0
-        world.partition.log.flushed_offset = world.partition.log.end_offset
-        world.partition.synced()
-        assert world.promised == 1
+        workload = MetadataWorkload(seed)
+        workload.submit(register(1))
+        assert workload.promised == 0
+        workload.partition.log.flushed_offset = workload.partition.log.end_offset
+        workload.partition.on_synced()
+        workload.next_turn()
+        assert workload.promised == 1
         try:
-            world.restart("power")
+            workload.restart("power")
         except (AssertionError, CorruptLog):
             lost += 1
     assert lost
 
 
-def ask_for_many_topics(world: World) -> None:
+def ask_for_many_topics(workload: MetadataWorkload) -> None:
     for request in range(4):
         names = [f"topic-{request}-{number}" for number in range(40)]
-        world.ask(CreateTopics(tuple(NewTopic(name, world.new_id(), 1, 1) for name in names)))
+        workload.submit(CreateTopics(tuple(NewTopic(name, workload.new_id(), 1, 1) for name in names)))
 
 
-def test_many_requests_at_once_leave_a_log_that_opens_after_a_power_loss() -> None:
+def test_many_queued_requests_leave_a_log_that_opens_after_a_power_loss() -> None:
     for seed in range(100):
-        world = World(seed)
-        world.ask(register(1))
-        world.flush()
-        ask_for_many_topics(world)
-        world.flush()
-        world.restart("power")
+        workload = MetadataWorkload(seed)
+        workload.submit(register(1))
+        workload.flush()
+        ask_for_many_topics(workload)
+        workload.flush()
+        workload.restart("power")
 
 
-def test_without_the_queue_it_would_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: several batches that are not durable yet, of which a later one survives an earlier."""
+def test_without_the_queue_the_log_would_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: with several batches in flight, a later one can survive while an earlier one is lost."""
 
-    def at_once(
+    def decide_immediately(
         self: Controller, command: ControllerCommand, waiter: Callable[[ControllerAnswer | JournalFault], None]
     ) -> None:
         self._runner.submit(command, waiter)
 
-    monkeypatch.setattr(Controller, "submit", at_once)
+    monkeypatch.setattr(Controller, "submit", decide_immediately)
     corrupt = 0
     for seed in range(50):
-        world = World(seed)
-        world.ask(register(1))
-        world.flush()
-        ask_for_many_topics(world)
+        workload = MetadataWorkload(seed)
+        workload.submit(register(1))
+        workload.flush()
+        ask_for_many_topics(workload)
         try:
-            world.restart("power")
+            workload.restart("power")
         except CorruptLog:
             corrupt += 1
     assert corrupt
 
 
-def test_a_full_disk_refuses_changes_and_goes_on_when_there_is_room_again() -> None:
-    world = World(1)
-    world.ask(register(1))
-    world.flush()
-    before = seen(world.machine.image)
-    world.disk.capacity = 0  # less than is used already
+def test_a_full_disk_rejects_changes_until_there_is_space_again() -> None:
+    workload = MetadataWorkload(1)
+    workload.submit(register(1))
+    workload.flush()
+    before = visible_state(workload.machine.image)
+    workload.disk.capacity = 0  # less than is used
     answers: list[ControllerAnswer | JournalFault] = []
-    world.controller.submit(register(2), answers.append)
-    assert isinstance(answers[0], JournalFault) and seen(world.machine.image) == before
-    world.decided.pop()
-    world.disk.capacity = None
-    world.ask(register(2))
-    world.flush()
-    assert world.promised == 2
-    world.restart("kill")
-    assert set(world.observer.image.brokers) == {1, 2}
+    workload.controller.submit(register(2), answers.append)
+    assert isinstance(answers[0], JournalFault) and visible_state(workload.machine.image) == before
+    workload.decided.pop()
+    workload.disk.capacity = None
+    workload.submit(register(2))
+    workload.flush()
+    assert workload.promised == 2
+    workload.restart("kill")
+    assert set(workload.observer.image.brokers) == {1, 2}

@@ -1,14 +1,14 @@
-"""A group under random clients, virtual time, a journal that fails and a coordinator that dies.
+"""A group with random clients, virtual time, a journal that fails and a coordinator that crashes.
 
-The workload knows the truth: who was told that it owns what in which generation, which commits were acknowledged, who
-is still owed an answer. What it knows is compared with the group after every step:
+The workload knows what must be true: which member owns which partition in which generation, which commits were
+acknowledged, and which requests have no answer yet. After every step it compares that with the group:
 
-* one owner per partition and generation, and only what the leader gave;
-* no request is answered twice; once everybody has been silent for long enough, every request has been answered;
-* the generation never goes back, except for one that nobody was told was settled;
-* an acknowledged commit is read back, also by the next coordinator;
-* replaying what was kept gives the same durable state;
-* the bytes that the shared budget counts are those the group holds, and nothing grows beyond the budget.
+* a partition has one owner per generation, and members get only what the leader assigned;
+* no request is answered twice, and every request is answered once all clients have been silent for long enough;
+* the generation never decreases, except for a generation that no member was assigned to;
+* an acknowledged commit is read back, also from the next coordinator;
+* replaying the kept facts gives the same durable state;
+* the shared budget counts exactly the bytes that the group holds, and they never exceed the budget.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mqcore.groups.commands import (
     Leave,
     OffsetToCommit,
     Phase,
-    Resume,
+    ResumeSessions,
     Sync,
     SyncAnswer,
 )
@@ -38,67 +38,33 @@ from mqcore.groups.facts import CommittedOffset, GroupRemoved
 from mqcore.groups.machine import GroupMachine
 from mqcore.groups.memory import offset_bytes
 from mqcore.groups.rules import GroupRules
-from mqcore.groups.state import GroupState, settle
 from mqcore.identity import LeaderEpoch, Offset
 from mqcore.wire.errors import ErrorCode
-from tests.unit.mqcore.groups.cast import Group, Reply, subscription
-
-PARTITIONS = tuple(range(4))
-SESSION_MS = 6_000
-REBALANCE_MS = 12_000
-LONG_SILENCE_MS = 400_000
-PROTOCOLS = (
-    (("range", subscription("orders")),),
-    (("sticky", subscription("orders")), ("range", subscription("orders"))),
-    (("range", subscription("orders", "payments")), ("sticky", subscription("orders"))),
-)
+from tests.simulation.groups.client import LONG_SILENCE_MS, PARTITIONS, REBALANCE_MS, SESSION_MS, Client, durable_state
+from tests.unit.mqcore.groups.group_driver import Group, Reply
 
 
 @dataclass
-class Client:
-    """What a consumer knows. It does the next step of the protocol when told to; it may also never be told again."""
-
-    number: int
-    instance: str | None
-    protocols: tuple[tuple[str, bytes], ...]
-    id_required: bool
-    member_id: str = ""
-    generation: int = -1
-    owned: bytes = b""
-    settled: bool = False
-    joining: Reply[JoinAnswer] | None = None
-    syncing: Reply[SyncAnswer] | None = None
-    syncing_as: tuple[int, int, str] = (0, -1, "")  # life of the group, generation, seat: it may read the answer later
-
-    @property
-    def seat(self) -> str:
-        return self.instance or self.member_id
-
-    def forget(self) -> None:
-        self.member_id, self.generation, self.settled, self.owned = "", -1, False, b""
-
-
-@dataclass
-class World:
+class GroupWorkload:
     rules: GroupRules
     clients: list[Client] = field(default_factory=list)
     replies: list[Reply[Any]] = field(default_factory=list)
     owners: dict[tuple[int, int, int], str] = field(default_factory=dict)  # (life, generation, partition) → seat
     acknowledged: dict[int, int] = field(default_factory=dict)  # partition → offset
-    unsure: dict[int, set[int | None]] = field(default_factory=dict)  # sent and not refused: may be there as well
-    life: int = 0  # of the group: deleted groups begin again at generation 1
+    unsure: dict[int, set[int | None]] = field(default_factory=dict)  # sent, and not answered yet
+    life: int = 0  # incarnation: a deleted group begins again at generation 1
     settled_generation: int = 0
     offset: int = 0
-    loaded_bytes: int = 0  # a log may bring back more than the budget
+    loaded_bytes: int = 0  # a log may contain more than the budget
 
     def __post_init__(self) -> None:
         self.group = Group(self.rules)
 
-    # ── what clients do ──────────────────────────────────────────────────────────────────────────
+    # ── clients ────────────────────────────────────────────────────────────────────────────────
 
     def join(self, client: Client) -> None:
         if client.joining is not None and not client.joining.given:
-            return  # it waits, on the one connection it has
+            return  # it has one connection, and waits for the answer there
         client.syncing, client.settled = None, False
         client.joining = self._owed(
             self.group.join(
@@ -107,13 +73,13 @@ class World:
                 protocols=client.protocols,
                 session_ms=SESSION_MS,
                 rebalance_ms=REBALANCE_MS,
-                id_required=client.id_required,
-                can_skip=client.id_required,
+                requires_issued_id=client.requires_issued_id,
+                can_skip=client.requires_issued_id,
             )
         )
 
-    def go_on(self, client: Client) -> None:
-        """Look at what came back, and do what the protocol says comes next."""
+    def next_step(self, client: Client) -> None:
+        """Read the answer, if there is one, and send the request that the protocol requires next."""
         if client.joining is not None and client.joining.given:
             reply, client.joining = client.joining, None
             self._joined(client, reply)
@@ -135,12 +101,12 @@ class World:
             assignments: dict[str, bytes] = {}
             if answer.leader == answer.member_id and not answer.skip_assignment:
                 ids = [member_id for member_id, _, _ in answer.members]
-                assert client.member_id in ids, "the leader is told of itself"
+                assert client.member_id in ids, "the leader is one of the members"
                 for index in PARTITIONS:
                     owner = ids[index % len(ids)]
                     assignments[owner] = assignments.get(owner, b"") + bytes([index])
             else:
-                assert answer.skip_assignment or not answer.members, "only the leader is told who is there"
+                assert answer.skip_assignment or not answer.members, "only the leader gets the members"
             client.syncing_as = (self.life, client.generation, client.seat)
             client.syncing = self._owed(
                 self.group.submit(
@@ -193,7 +159,7 @@ class World:
         elif isinstance(reply.answers[0], CommitAnswer):
             (error,) = reply.answers[0].errors
             if error is ErrorCode.COORDINATOR_NOT_AVAILABLE and allowed:
-                assert not fits, "it would have fitted into the budget"
+                assert not fits, "refused although it fits into the budget"
                 return
             assert (error is ErrorCode.NONE) == allowed
             if allowed:
@@ -205,7 +171,7 @@ class World:
         client.forget()
 
     def restart_client(self, client: Client) -> None:
-        """Its process dies and begins again; a static one is known by its instance, another is a stranger now."""
+        """Its process restarts. A static member is recognised by its instance id; any other is a new client."""
         client.forget()
         client.joining = client.syncing = None
         self.join(client)
@@ -216,7 +182,7 @@ class World:
             return False
         return client.member_id in state.members and generation == state.generation
 
-    # ── what administrators do ───────────────────────────────────────────────────────────────────
+    # ── administrators ──────────────────────────────────────────────────────────────────────────
 
     def delete_group(self) -> None:
         if not self._owed(self.group.submit(DeleteGroup())).given:
@@ -232,19 +198,19 @@ class World:
                 self.unsure.setdefault(partition, set()).add(None)
 
     def a_week_passes(self) -> None:
-        """By the wall clock only: offsets of an empty group age, members do not."""
+        """By the wall clock only, so offsets of an empty group age and sessions do not."""
         self.group.clock.wall_ahead_ms += self.rules.offsets_retention_ms
         if self.group.is_in(Phase.EMPTY):
             self._all_unsure()
         self._owed(self.group.submit(ExpireOffsets()))
 
-    # ── what goes wrong ──────────────────────────────────────────────────────────────────────────
+    # ── faults ───────────────────────────────────────────────────────────────────────────────────
 
     def crash(self, lost: int) -> None:
-        """The coordinator dies with up to `lost` facts that were not committed yet."""
+        """The coordinator crashes and loses up to `lost` facts that were not committed yet."""
         self.group.journal.crash(lost)
         self.group.restart()
-        self.group.submit(Resume())
+        self.group.submit(ResumeSessions())
         self.loaded_bytes = self.group.memory.used
         for client in self.clients:
             client.joining = client.syncing = None  # its connection broke
@@ -259,22 +225,22 @@ class World:
         else:
             self.group.journal.release()
 
-    # ── what must hold ───────────────────────────────────────────────────────────────────────────
+    # ── invariants ───────────────────────────────────────────────────────────────────────────────
 
     def check(self) -> None:
-        assert all(len(reply.answers) <= 1 for reply in self.replies), "somebody was answered twice"
-        self._begin_anew_if_dead()
+        assert all(len(reply.answers) <= 1 for reply in self.replies), "a request was answered twice"
+        self._reset_if_dead()
         assert self.group.state.generation >= self.settled_generation
         self.settled_generation = self.group.state.generation
         self._check_memory()
         self._check_replay()
         self._check_commits()
 
-    def _begin_anew_if_dead(self) -> None:
-        """What the coordinator does with a group that is gone."""
+    def _reset_if_dead(self) -> None:
+        """Do what the coordinator does with a removed group."""
         if self.group.is_in(Phase.DEAD):
             assert isinstance(self.group.journal.kept[-1], GroupRemoved)
-            self.group.begin_anew()
+            self.group.reset()
             self.life += 1
             self.settled_generation = 0
             if self.group.journal.committed == len(self.group.journal.kept):
@@ -288,10 +254,10 @@ class World:
             self.unsure.setdefault(partition, set()).add(None)
 
     def _check_memory(self) -> None:
-        """What the budget says is used is what the group holds; that it counts right is an invariant of the machine."""
+        """The budget counts what the group holds; that the group counts correctly is an invariant of the machine."""
         memory, state = self.group.memory, self.group.state
         assert memory.used == state.held_bytes
-        assert memory.used <= max(memory.limit, self.loaded_bytes), "nothing grows beyond the budget"
+        assert memory.used <= max(memory.limit, self.loaded_bytes), "the group grew beyond the budget"
         self.loaded_bytes = min(self.loaded_bytes, memory.used)
 
     def _check_replay(self) -> None:
@@ -304,7 +270,7 @@ class World:
             copy = GroupMachine(self.rules)
         assert copy.state.offsets == self.group.state.offsets
         if self.group.state.phase in (Phase.STABLE, Phase.EMPTY):
-            assert durable(copy.state) == durable(self.group.state)
+            assert durable_state(copy.state) == durable_state(self.group.state)
 
     def _check_commits(self) -> None:
         reply = self._owed(self.group.submit(FetchOffsets()))
@@ -316,21 +282,19 @@ class World:
             assert found.get(partition) in allowed, f"{partition}: {found.get(partition)}, expected one of {allowed}"
 
     def fall_silent(self) -> None:
-        """Nobody does anything any more: whoever is owed an answer gets it, and the group comes to rest."""
+        """All clients stop. After a while every request must be answered, and the group must be empty and idle."""
         self.break_journal(False)
         self.hold_commits(False)
         self.group.advance(LONG_SILENCE_MS)
-        assert all(len(reply.answers) == 1 for reply in self.replies), "somebody waits for ever"
+        assert all(len(reply.answers) == 1 for reply in self.replies), "a request was never answered"
         assert self.group.is_in(Phase.EMPTY)
         assert self.group.clock.next_timer_ms is None
         self.check()
 
+    def trace(self) -> list[object]:
+        """All facts in the journal, and all answers in the order of the requests."""
+        return [*self.group.journal.kept, *(repr(answer) for reply in self.replies for answer in reply.answers)]
+
     def _owed(self, reply: Reply[Any]) -> Reply[Any]:
         self.replies.append(reply)
         return reply
-
-
-def durable(state: GroupState) -> tuple[object, ...]:
-    """What the next coordinator has to know."""
-    members = {member.member_id: settle(member, state.protocol, member.assignment) for member in state.members.values()}
-    return state.phase, state.generation, state.protocol_type, state.protocol, state.leader, members, state.offsets

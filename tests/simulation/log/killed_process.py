@@ -1,9 +1,9 @@
-"""A process that uses a log on real files and is killed on the way; run by test_real_files.
+"""A process that uses a log on real files until it is killed. test_real_files starts it.
 
-    dying DIRECTORY             append, roll, sync, truncate and expire for ever, telling the parent each offset
-    dying DIRECTORY enumerate   fork a child for each system call it would make, which dies before or after that call
+    killed_process DIRECTORY             append, roll, sync and apply retention endlessly; report each offset
+    killed_process DIRECTORY enumerate   for each system call, fork a child that is killed before or after that call
 
-What was acknowledged is written to a file of its own that no log touches.
+Acknowledged offsets go to a separate file that no log uses.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from mqcore.disk import posix
 from mqcore.disk.posix import PosixDisk
-from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
-from tests.unit.mqcore.log.bench import append, batch, open_log
+from mqcore.log.topic_config import LogConfig
+from tests.unit.mqcore.log.helpers import append, batch, open_log
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=100, retention_ms=-1, retention_bytes=20_000)
 
@@ -33,7 +33,7 @@ def add(log: Log, acknowledged: int) -> None:
     os.write(acknowledged, b"%d\n" % offset)
 
 
-def live(directory: str, acknowledged: int, appends: int) -> None:
+def use_log(directory: str, acknowledged: int, appends: int) -> None:
     log = open_log(PosixDisk(directory), CONFIG)
     for number in range(appends):
         add(log, acknowledged)
@@ -42,7 +42,7 @@ def live(directory: str, acknowledged: int, appends: int) -> None:
         if number % 29 == 28:
             log.roll(0)
         if number % 23 == 22:
-            log.expire(number * 10_000, limit=log.end_offset)
+            log.apply_retention(number * 10_000, limit=log.end_offset)
     log.close()
 
 
@@ -52,11 +52,11 @@ CALLS: tuple[tuple[Any, str], ...] = (
 )
 
 
-def die_at(nth: int, after: bool) -> list[int]:
-    """Make the n-th changing call the last one; returns a box that counts them."""
+def kill_at(nth: int, after: bool) -> list[int]:
+    """Kill the process before or after its n-th change. Returns a list whose element counts the changes."""
     count = [0]
 
-    def mortal(call: Callable[..., Any]) -> Callable[..., Any]:
+    def killing(call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any, **named: Any) -> Any:
             count[0] += 1
             if count[0] == nth and not after:
@@ -69,12 +69,12 @@ def die_at(nth: int, after: bool) -> list[int]:
         return wrapped
 
     for owner, name in CALLS:
-        setattr(owner, name, mortal(getattr(owner, name)))
+        setattr(owner, name, killing(getattr(owner, name)))
     return count
 
 
-def enumerate_deaths(root: str) -> None:
-    """One folder `<nth>-<before|after>` for each death, until a child lives to the end."""
+def enumerate_kills(root: str) -> None:
+    """Make a folder `<nth>-<before|after>` for each kill, until a child finishes."""
     for nth in range(1, 10_000):
         for after in (False, True):
             folder = f"{root}/{nth}-{'after' if after else 'before'}"
@@ -82,8 +82,8 @@ def enumerate_deaths(root: str) -> None:
             acknowledged = os.open(f"{folder}/acknowledged", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             child = os.fork()
             if child == 0:
-                die_at(nth, after)
-                live(f"{folder}/data", acknowledged, 24)
+                kill_at(nth, after)
+                use_log(f"{folder}/data", acknowledged, 24)
                 os._exit(0)
             os.close(acknowledged)
             if os.waitpid(child, 0)[1] == 0:
@@ -92,6 +92,6 @@ def enumerate_deaths(root: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["enumerate"]:
-        enumerate_deaths(sys.argv[1])
+        enumerate_kills(sys.argv[1])
     else:
-        live(sys.argv[1], 1, 1_000_000)
+        use_log(sys.argv[1], 1, 1_000_000)

@@ -1,4 +1,4 @@
-"""Compaction that dies at every single call to the disk, and goes on in the next life."""
+"""Compaction that crashes at every single call to the disk, and continues after the restart."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from mqcore.coordination.partition_journal import replay
 from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.log.checkpoints import CLEANER_OFFSETS, CheckpointFile
 from mqcore.log.compaction import Compactor
-from mqcore.log.config import LogConfig
-from mqcore.log.examination import first_bad
+from mqcore.log.examination import open_segments
 from mqcore.log.log import Log
-from mqcore.partitions.cleaner import BYTES_PER_KEY, Cleaner
+from mqcore.log.topic_config import LogConfig
+from mqcore.log.validity import find_first_invalid
+from mqcore.partitions.cleaner import KEY_BYTES
 from mqcore.wire.records import Record, read_records
-from tests.unit.mqcore.log.bench import append, batch, open_log, stored
-from tests.unit.mqcore.partitions.stage import NAME
-from tests.unit.mqcore.partitions.test_hosted import Folder
+from tests.unit.mqcore.log.helpers import append, batch, open_log, stored
+from tests.unit.mqcore.log.searches import offset_for_time
+from tests.unit.mqcore.partitions.folder import DataFolder
+from tests.unit.mqcore.partitions.helpers import NAME
 
 CONFIG = LogConfig(compact=True, delete=False, segment_bytes=700, index_interval_bytes=100, min_cleanable_dirty_ratio=0)
 
 
 def filled(seed: int) -> tuple[MemoryDisk, Log]:
-    """Several segments of few keys, all of it durable; the seed is that of the disk's losses."""
+    """Several durable segments with few keys. The seed decides what the disk loses later."""
     random, disk = Random(1), MemoryDisk(seed)
     log = open_log(disk, CONFIG)
     for number in range(30):
@@ -65,7 +67,7 @@ CALLS = calls_of_a_whole_run()
 
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("when", ["before", "during", "after"])
-def test_a_crash_at_any_call_loses_no_newest_record_and_brings_back_no_deleted_one(
+def test_a_crash_at_any_call_loses_no_newest_record_and_restores_no_deleted_one(
     when: When, kind: Literal["kill", "power"]
 ) -> None:
     for nth, seed in product(range(1, CALLS + 1), range(5 if kind == "power" else 1)):
@@ -81,7 +83,9 @@ def test_a_crash_at_any_call_loses_no_newest_record_and_brings_back_no_deleted_o
         assert newest(after) == newest(before), nth
         assert set(after) <= set(before)
         assert again.recovery.cut_bytes == 0
-        assert first_bad(disk, "orders-0") is None  # no hole, and no segment that was replaced is left
+        assert (
+            find_first_invalid(open_segments(disk, "orders-0")).first_invalid is None
+        )  # no gap, and no replaced segment is left
         compact(disk, again)
         once_more = records(again)
         assert newest(once_more) == newest(before)
@@ -96,7 +100,7 @@ LONG = replace(CONFIG, segment_bytes=1 << 16, index_interval_bytes=1)
 
 
 def long_log(seed: int) -> tuple[MemoryDisk, Log]:
-    """Its indexes have several sectors, of which a power loss may leave the first."""
+    """Its indexes have several sectors, and a power loss may keep only the first."""
     disk = MemoryDisk(seed)
     log = open_log(disk, LONG)
     for number in range(300):
@@ -106,8 +110,8 @@ def long_log(seed: int) -> tuple[MemoryDisk, Log]:
     return disk, log
 
 
-def test_an_index_that_a_power_loss_leaves_of_a_compacted_segment_is_whole() -> None:
-    """Retention and lookups by time believe it: the log itself is durable and is not read again."""
+def test_the_indexes_of_a_compacted_segment_survive_a_power_loss() -> None:
+    """Retention and searches by time trust the indexes, because the durable log is not read again."""
     disk, log = long_log(0)
     before = disk.changes
     Compactor(disk, log, first_dirty=0, limit=300, now_ms=0).run()
@@ -125,11 +129,11 @@ def test_an_index_that_a_power_loss_leaves_of_a_compacted_segment_is_whole() -> 
             assert disk.read_whole(index) in (whole, original), seed
             found += 1
         assert again.segments.items[0].largest == (1299, 299), seed
-        assert again.offset_for_time(1299, limit=300) == (1299, 299, 0), seed
+        assert offset_for_time(again, 1299, limit=300) == (1299, 299, 0), seed
     assert found > 5
 
 
-def test_a_run_makes_enough_calls_to_be_worth_enumerating() -> None:
+def test_a_run_makes_enough_calls_for_the_crash_tests_to_mean_something() -> None:
     assert CALLS > 30
 
 
@@ -138,19 +142,19 @@ def test_a_run_makes_enough_calls_to_be_worth_enumerating() -> None:
 Live = dict[bytes | None, bytes | None]
 
 
-def live(found: list[Record]) -> Live:
-    """What a consumer that reads everything knows at the end: the keys that have a value."""
+def values_of_live_keys(found: list[Record]) -> Live:
+    """The keys that have a value, as a consumer of the whole log knows them."""
     known = {record.key: record.value for record in found}
     return {key: value for key, value in known.items() if value is not None}
 
 
 def run_to_the_end(disk: MemoryDisk, log: Log, runs: int) -> None:
-    """Runs with room for three keys, as the cleaner makes them: the first dirty offset is kept in a file."""
+    """Runs like those of the cleaner, with room for three keys; the first dirty offset is stored in a file."""
     log.reconfigure(replace(CONFIG, segment_bytes=1200, delete_retention_ms=0))
     checkpoint = CheckpointFile(disk, CLEANER_OFFSETS)
     for now_ms in range(runs):
         first_dirty = checkpoint.read().get(NAME, 0)
-        compactor = Compactor(disk, log, first_dirty=first_dirty, limit=log.end_offset, now_ms=now_ms * 10, most_keys=3)
+        compactor = Compactor(disk, log, first_dirty=first_dirty, limit=log.end_offset, now_ms=now_ms * 10, keys_max=3)
         compactor.run()
         checkpoint.write({NAME: compactor.cleaned_to})
 
@@ -163,7 +167,7 @@ def calls_of_all_runs() -> int:
 
 
 @pytest.mark.parametrize("kind", ["kill", "power"])
-def test_a_crash_in_any_of_many_runs_with_a_full_key_map_brings_no_deleted_key_back(
+def test_a_crash_in_any_run_with_a_full_key_map_restores_no_deleted_key(
     kind: Literal["kill", "power"],
 ) -> None:
     calls = calls_of_all_runs()
@@ -171,21 +175,21 @@ def test_a_crash_in_any_of_many_runs_with_a_full_key_map_brings_no_deleted_key_b
     moments: tuple[When, ...] = ("before", "during", "after")
     for nth in range(1 + (kind == "power"), calls + 1, 2):
         disk, log = filled(nth)
-        wanted, end = live(records(log)), log.end_offset
+        wanted, end = values_of_live_keys(records(log)), log.end_offset
         disk.crash_at(nth, moments[nth % 3])
         with pytest.raises(Crashed):
             run_to_the_end(disk, log, 12)
         disk.crash(kind)
         again = open_log(disk, CONFIG, recovery_point=end)
-        assert live(records(again)) == wanted, nth
+        assert values_of_live_keys(records(again)) == wanted, nth
         run_to_the_end(disk, again, 12)
-        assert live(records(again)) == wanted, nth
+        assert values_of_live_keys(records(again)) == wanted, nth
     cleaned_to = CheckpointFile(disk, CLEANER_OFFSETS).read()[NAME]
     assert cleaned_to == again.segments.bases[-1]
-    assert len([record for record in records(again) if record.offset < cleaned_to]) <= 5  # one a key
+    assert len([record for record in records(again) if record.offset < cleaned_to]) <= 5  # one per key
 
 
-# --- a broker's life with compacted topics ---------------------------------------------------------------------------
+# --- a broker with compacted topics --------------------------------------------------------------------------------
 
 SETTINGS = {
     "cleanup.policy": "compact",
@@ -195,25 +199,25 @@ SETTINGS = {
 }
 
 
-class CompactedLife:
-    """One compacted partition whose topic is deleted and made again, and what its readers must find."""
+class CompactedTopic:
+    """One compacted partition whose topic is deleted and recreated, and what its readers must find."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.folder = Folder(seed)
+        self.folder = DataFolder(seed)
         self.topic = 0
         self.wanted: Live = {}
-        self.make()
+        self.create()
 
-    def make(self) -> None:
+    def create(self) -> None:
         self.topic += 1
         self.wanted = {}
         self.open()
 
     def open(self) -> None:
-        """As a start does; the cleaner begins with it."""
+        """Open the partition as a start does, with the stored cleaner offset."""
         self.partition = self.folder.open(UUID(int=self.topic), SETTINGS)
-        self.cleaner = Cleaner(self.folder.disk, self.folder.hosted, self.folder.clock, buffer_bytes=4 * BYTES_PER_KEY)
+        self.cleaner = self.folder.cleaner(buffer_bytes=4 * KEY_BYTES)
 
     def write(self) -> None:
         for _ in range(self.random.randrange(1, 30)):
@@ -228,38 +232,38 @@ class CompactedLife:
         self.folder.clock.advance(10)
         asyncio.run(self.cleaner.run_once())
 
-    def make_again(self) -> None:
+    def recreate(self) -> None:
         self.folder.hosted.remove(NAME)
-        self.make()
+        self.create()
 
     def kill(self) -> None:
         self.folder.crash()
         self.open()
 
     def restart(self) -> None:
-        self.folder.hosted.checkpoint()
-        assert self.folder.hosted.close()
+        self.folder.durability.write_checkpoints()
+        assert self.folder.durability.close()
         self.folder.begin(clean=True)
         self.open()
 
     def checkpoint(self) -> None:
-        self.folder.hosted.checkpoint()
+        self.folder.durability.write_checkpoints()
 
-    def found(self) -> list[Record]:
+    def read_all(self) -> list[Record]:
         return list(replay(self.partition, self.partition.log.start_offset, self.partition.log.end_offset))
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_readers_of_a_compacted_topic_find_what_was_written_last_whatever_happens_in_between(seed: int) -> None:
-    life = CompactedLife(seed)
-    steps = [life.write] * 6 + [life.compact] * 5 + [life.make_again, life.kill, life.restart, life.checkpoint]
+def test_readers_of_a_compacted_topic_find_the_last_value_of_each_key_after_any_history(seed: int) -> None:
+    topic = CompactedTopic(seed)
+    steps = [topic.write] * 6 + [topic.compact] * 5 + [topic.recreate, topic.kill, topic.restart, topic.checkpoint]
     for number in range(150):
-        life.random.choice(steps)()
-        assert live(life.found()) == life.wanted, number
-    life.partition.log.roll(0)
-    while life.partition.cleaned_to < life.partition.log.end_offset:  # compaction has not stopped
-        before = life.partition.cleaned_to
-        life.compact()
-        assert life.partition.cleaned_to > before
-    assert live(life.found()) == life.wanted
-    assert len(life.found()) < 40
+        topic.random.choice(steps)()
+        assert values_of_live_keys(topic.read_all()) == topic.wanted, number
+    topic.partition.log.roll(0)
+    while topic.partition.cleaned_to < topic.partition.log.end_offset:  # compaction has not stopped
+        before = topic.partition.cleaned_to
+        topic.compact()
+        assert topic.partition.cleaned_to > before
+    assert values_of_live_keys(topic.read_all()) == topic.wanted
+    assert len(topic.read_all()) < 40

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mqcore.disk.memory import Crashed, MemoryDisk
-from mqcore.log.config import LogConfig
-from mqcore.log.log import CorruptLog
+from mqcore.log.errors import CorruptLog
+from mqcore.log.topic_config import LogConfig
 from mqcore.wire.batches import read_header
-from tests.unit.mqcore.log.bench import LastSequences, append, batch, open_log, stored
+from tests.unit.mqcore.log.helpers import LastSequences, append, batch, open_log, stored
 
 CONFIG = LogConfig(
     segment_bytes=1500, index_interval_bytes=100, retention_ms=-1, file_delete_delay_ms=10, segment_ms=10**9
@@ -43,7 +43,7 @@ class LogMachine(RuleBasedStateMachine):
         self.observer = LastSequences()
         self.log = open_log(self.disk, self.config, observer=self.observer)
 
-    # --- use ---------------------------------------------------------------------------------------------------------
+    # --- operations --------------------------------------------------------------------------------------------------
 
     @rule(sizes=st.lists(st.integers(0, 300), min_size=1, max_size=4), producer=st.integers(0, 2))
     def append(self, sizes: list[int], producer: int) -> None:
@@ -69,7 +69,7 @@ class LogMachine(RuleBasedStateMachine):
     def sync(self) -> None:
         self.durable = self.log.sync()
         assert self.durable == self.end
-        assert not self.log.dirty()
+        assert not self.log.needs_sync()
 
     @rule()
     def store_recovery_point(self) -> None:
@@ -80,12 +80,12 @@ class LogMachine(RuleBasedStateMachine):
         target = self.start + int((self.end - self.start) * share)
         self.recovery_point = min(self.recovery_point, target)
         self.log.truncate_to(target)
-        self._forget_from(target)
+        self._drop_batches_from(target)
 
-    def _forget_from(self, target: int) -> None:
+    def _drop_batches_from(self, target: int) -> None:
         while self.batches and read_header(self.batches[-1]).next_offset > target:
             self.end = read_header(self.batches.pop()).base_offset
-        self.start = min(self.start, self.end)  # a batch that was deleted in part is cut as a whole
+        self.start = min(self.start, self.end)  # a partly deleted batch is cut completely
         self.durable = min(self.durable, self.end)
         self.recovery_point = min(self.recovery_point, self.end)
 
@@ -100,14 +100,14 @@ class LogMachine(RuleBasedStateMachine):
             self.batches.pop(0)
 
     @rule(keep=st.integers(0, 4000), passed=st.integers(0, 20))
-    def expire(self, keep: int, passed: int) -> None:
+    def apply_retention(self, keep: int, passed: int) -> None:
         self.now_ms += passed
         self.log.reconfigure(replace(CONFIG, retention_bytes=keep))
-        self.log.expire(self.now_ms, limit=self.end)
+        self.log.apply_retention(self.now_ms, limit=self.end)
         self.log.reconfigure(CONFIG)
         self._advance(max(self.start, self.log.start_offset))
 
-    # --- ends --------------------------------------------------------------------------------------------------------
+    # --- stops and crashes -------------------------------------------------------------------------------------------
 
     @rule()
     def stop_cleanly(self) -> None:
@@ -148,17 +148,17 @@ class LogMachine(RuleBasedStateMachine):
             self.begin(1)
             return
         assert self.log.end_offset >= self.durable
-        self._settle()
+        self._accept_what_survived()
 
-    def _settle(self) -> None:
-        """Take over what survived, having checked that it is a prefix."""
+    def _accept_what_survived(self) -> None:
+        """Check that a prefix survived, and make it the new truth."""
         start = self.start
-        self._forget_from(self.log.end_offset)
-        if self.end < start:  # deleted to beyond what survived: the log goes on where the deletion ended
+        self._drop_batches_from(self.log.end_offset)
+        if self.end < start:  # deleted beyond what survived: the log continues where the deletion ended
             self.end = start
         assert self.log.end_offset == self.end
         self._advance(max(start, self.log.start_offset))
-        self.epoch = max(self.epoch, self.log.last_epoch)
+        self.epoch = max(self.epoch, self.log.epochs.last_epoch)
         self.sequence = {producer: last[1] + 1 for producer, last in self.observer.last.items()}
 
     @rule(
@@ -167,7 +167,7 @@ class LogMachine(RuleBasedStateMachine):
         when=st.sampled_from(["before", "during", "after"]),
         kind=st.sampled_from(["kill", "power"]),
     )
-    def die_doing(self, what: str, nth: int, when: str, kind: str) -> None:
+    def crash_during(self, what: str, nth: int, when: str, kind: str) -> None:
         before, durable = self.end, self.durable
         in_flight: bytes | None = None
         target = (self.start + self.end) // 2
@@ -186,7 +186,7 @@ class LogMachine(RuleBasedStateMachine):
                 self.log.truncate_to(target)
             elif what == "expire":
                 self.log.reconfigure(replace(CONFIG, retention_bytes=0))
-                self.log.expire(self.now_ms, limit=self.end)
+                self.log.apply_retention(self.now_ms, limit=self.end)
             else:
                 self.log.close()
         except Crashed:
@@ -208,21 +208,21 @@ class LogMachine(RuleBasedStateMachine):
             self.batches.append(bytes(in_flight))
             self.end = self.log.end_offset
         self.durable = min(self.durable, self.log.end_offset)
-        self._settle()
+        self._accept_what_survived()
 
     def _boundary(self, target: int) -> int:
-        """Where a cut at `target` ends up: no batch is cut in two."""
+        """The end of a log cut at `target`, which splits no batch."""
         for data in self.batches:
             header = read_header(data)
             if header.base_offset <= target < header.next_offset:
                 return header.base_offset
         return target
 
-    # --- truth -------------------------------------------------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------------------
 
     @invariant()
     @precondition(lambda self: hasattr(self, "log"))
-    def holds_what_was_appended(self) -> None:
+    def contains_what_was_appended(self) -> None:
         assert self.log.start_offset == self.start
         assert self.log.end_offset == self.end
         assert stored(self.log) == self.batches

@@ -1,4 +1,4 @@
-"""From counts to what a picture shows: plain functions."""
+"""The numbers behind the charts of the statistics page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_percentile_from_buckets_is_near_the_true_one() -> None:
         assert abs(found - share * 10_000) / (share * 10_000) < 0.05
 
 
-def test_a_percentile_is_never_more_than_the_most_that_was_seen() -> None:
+def test_a_percentile_never_exceeds_the_observed_maximum() -> None:
     assert figures.percentile({bucket_of(1_000): 1}, 0.99, 1_000) <= 1_000
 
 
@@ -36,11 +36,11 @@ def flow(*rows: tuple[int, str, int]) -> list[dict[str, object]]:
 
 def test_the_backlog_is_what_arrived_and_is_not_decided() -> None:
     rows = flow((0, "arrived", 10), (0, "RESERVED", 2), (1000, "SOLD_OUT", 5), (2000, "SOLD_OUT", 3))
-    assert [point.backlog for point in figures.peak(rows, 1000)] == [0, 8, 3, 0, 0]
+    assert [point.backlog for point in figures.flow_steps(rows, 1000)] == [0, 8, 3, 0, 0]
 
 
-def test_where_nothing_happens_the_rate_falls_to_nothing_and_the_backlog_stays() -> None:
-    points = figures.peak(flow((0, "arrived", 10), (9000, "RESERVED", 4)), 1000)
+def test_in_idle_steps_the_rate_is_zero_and_the_backlog_stays() -> None:
+    points = figures.flow_steps(flow((0, "arrived", 10), (9000, "RESERVED", 4)), 1000)
     assert [(point.at_ms, point.arrived, point.backlog) for point in points] == [
         (-1000, 0, 0),
         (0, 10, 10),
@@ -51,12 +51,12 @@ def test_where_nothing_happens_the_rate_falls_to_nothing_and_the_backlog_stays()
     ]
 
 
-def test_units_that_came_back_are_no_longer_taken() -> None:
+def test_released_units_are_no_longer_reserved() -> None:
     rows = [
         {"sale_id": 1, "sku": "phone", "at_ms": 0, "reserved": 3, "released": 0, "sold": 0},
         {"sale_id": 1, "sku": "phone", "at_ms": 1000, "reserved": 0, "released": 1, "sold": 2},
     ]
-    assert [(each.taken, each.paid) for each in figures.sell_through(rows)] == [(3, 0), (2, 2)]
+    assert [(each.reserved, each.paid) for each in figures.sell_through(rows)] == [(3, 0), (2, 2)]
 
 
 def arrivals(*rows: tuple[int, int, int], sale: int = 1) -> list[dict[str, int]]:
@@ -73,8 +73,8 @@ def test_a_late_winner_over_an_early_loser_is_an_inversion() -> None:
     assert (fair.inversions, fair.regret_ms) == (1.0, 300)
 
 
-def test_pairs_are_of_one_sale() -> None:
-    """Who was refused in one sale did not come before anybody of another."""
+def test_only_requests_of_the_same_sale_are_compared() -> None:
+    """Requests of different sales are not compared with each other."""
     fair = figures.fairness(arrivals((0, 0, 1), (300, 1, 0)) + arrivals((0, 2, 0), (100, 0, 2), sale=2))
     assert fair.inversions == 1 / 5
 

@@ -1,4 +1,4 @@
-"""What the measures make of records: a small sale whose numbers can be counted on fingers, through real Spark."""
+"""What the measures compute from the records of a small sale, with real Spark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics import schemas, shapes, sinks
+from analytics import frame_shapes, schemas, sinks
 from analytics.measures import MEASURES
-from seckill.topics import ORDER_EVENTS, PURCHASE_REQUESTS
+from seckill.messaging.topics import ORDER_EVENTS, PURCHASE_REQUESTS
 from tests.spark import BEGAN_MS, SALE, SKU, message, story, written
 
 if TYPE_CHECKING:
@@ -28,25 +28,25 @@ def frame(spark: SparkSession, rows: list[Any]) -> DataFrame:
 
 
 ODD: dict[str, tuple[object, str | None]] = {
-    "as it should be": (message(), None),
-    "with a field of a later version": (message(colour="red"), None),
-    "no JSON": (b"\xff{{", "no envelope"),
-    "no object": ([1, 2], "no envelope"),
-    "nothing": (None, "no value"),
+    "a valid message": (message(), None),
+    "an additional field": (message(colour="red"), None),
+    "not JSON": (b"\xff{{", "no envelope"),
+    "not an object": ([1, 2], "no envelope"),
+    "no value": (None, "no value"),
     "no body": (message(body=None), "no envelope"),
-    "a type nobody knows": (message(type="PurchaseWished"), "unknown type"),
+    "an unknown type": (message(type="PurchaseWished"), "unknown type"),
     "the type of another topic": (message(type="OrderPaid"), "unknown type"),
-    "a version from the future": (message(version=99), "unknown version"),
-    "a quantity in words": (message(quantity="many"), "incomplete body"),
+    "a newer version": (message(version=99), "unknown version"),
+    "a quantity as text": (message(quantity="many"), "incomplete body"),
     "half a unit": (message(quantity=0.5), "incomplete body"),
     "no user": (message(user_id=None), "incomplete body"),
-    "no identity": (message(event_id="x"), "incomplete body"),
+    "no event id": (message(event_id="x"), "incomplete body"),
     "a quantity that overflows": (message(quantity=2**62), "impossible value"),
-    "less than nothing": (message(quantity=-1), "impossible value"),
-    "a time before time": (message(admitted_at_ms=-5), "impossible value"),
-    "a name that Postgres cannot hold": (message(user_id="a\0b"), "impossible value"),
-    "a name without end": (message(user_id="a" * 300), "impossible value"),
-    "another's identity": (message(event_id="0" * 36), "the event id is not the request id"),
+    "a negative quantity": (message(quantity=-1), "impossible value"),
+    "a negative time": (message(admitted_at_ms=-5), "impossible value"),
+    "a user name that Postgres cannot store": (message(user_id="a\0b"), "impossible value"),
+    "a user name that is too long": (message(user_id="a" * 300), "impossible value"),
+    "another event id": (message(event_id="0" * 36), "the event id differs from the request id"),
 }
 
 
@@ -57,26 +57,28 @@ def faults(spark: SparkSession) -> dict[str, str | None]:
         (PURCHASE_REQUESTS.name, 0, number, BEGAN_MS, None if content is None else bytearray(content))
         for number, content in enumerate(contents)
     ]
-    found = schemas.events(frame(spark, rows)).select("offset", "fault").collect()
+    found = schemas.parse_events(frame(spark, rows)).select("offset", "fault").collect()
     names = list(ODD)
     return {names[row.offset]: row.fault for row in found}
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_message_is_readable_or_it_is_said_why_not(faults: dict[str, str | None], name: str) -> None:
+def test_a_message_is_parsed_or_its_fault_is_named(faults: dict[str, str | None], name: str) -> None:
     assert faults[name] == ODD[name][1]
 
 
 @pytest.fixture(scope="module")
 def counted(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
-    """All measures of the story, as they go to Postgres."""
+    """All measures of the story as they are written to Postgres."""
     return measured(frame(spark, story().rows()))
 
 
 def measured(records: DataFrame, *, with_duplicates: bool = False) -> dict[str, list[dict[str, Any]]]:
-    said = shapes.numbered(schemas.events(records))
-    unique = said if with_duplicates else shapes.distinct(said, "")
-    rows = sinks.computed({"record": said, "event": unique, "step": shapes.steps(unique, "")}).collect()
+    said = frame_shapes.with_copy_numbers(schemas.parse_events(records))
+    unique = said if with_duplicates else frame_shapes.distinct_events(said, "")
+    rows = sinks.compute_measures(
+        {"record": said, "event": unique, "step": frame_shapes.request_steps(unique, "")}
+    ).collect()
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         found[row.measure].append(json.loads(row.row))
@@ -87,7 +89,7 @@ def total(rows: list[dict[str, Any]], column: str, **wanted: object) -> int:
     return sum(row[column] for row in rows if all(row[name] == value for name, value in wanted.items()))
 
 
-def test_each_event_counts_once_however_often_it_stands_in_the_log(counted: dict[str, list[dict[str, Any]]]) -> None:
+def test_each_event_counts_once_however_often_it_is_in_the_log(counted: dict[str, list[dict[str, Any]]]) -> None:
     totals = counted["total"]
     assert total(totals, "events", kind="PurchaseRequested") == 12 + 6 + 1
     assert total(totals, "events", kind="RESERVED") == 3
@@ -97,7 +99,7 @@ def test_each_event_counts_once_however_often_it_stands_in_the_log(counted: dict
     assert total(totals, "events", kind="UnitsReleased") == 1
 
 
-def test_without_the_rule_duplicates_would_be_counted(spark: SparkSession) -> None:
+def test_without_deduplication_duplicates_would_be_counted(spark: SparkSession) -> None:
     totals = measured(frame(spark, story().rows()), with_duplicates=True)["total"]
     assert total(totals, "events", kind="PurchaseRequested") == 12 + 6 + 1 + 2 * 2
 
@@ -106,7 +108,11 @@ def test_of_the_copies_of_an_event_the_first_in_the_log_counts(spark: SparkSessi
     said = bytearray(written(message()))
     places = [(PURCHASE_REQUESTS.name, partition, offset) for partition, offset in ((1, 2), (0, 9), (1, 0), (0, 8))]
     rows = [(*place, BEGAN_MS, said) for place in places]
-    found = shapes.numbered(schemas.events(frame(spark, rows))).select("partition", "offset", "copy").collect()
+    found = (
+        frame_shapes.with_copy_numbers(schemas.parse_events(frame(spark, rows)))
+        .select("partition", "offset", "copy")
+        .collect()
+    )
     assert sorted((row.copy, row.partition, row.offset) for row in found) == [
         (1, 0, 8),
         (2, 0, 9),
@@ -124,11 +130,11 @@ def test_records_are_distinct_events_duplicates_and_unreadable_ones(counted: dic
     }
 
 
-def test_what_came_late_is_counted_and_counted_as_late(counted: dict[str, list[dict[str, Any]]]) -> None:
+def test_late_events_are_counted_and_counted_as_late(counted: dict[str, list[dict[str, Any]]]) -> None:
     assert total(counted["total"], "late") == 1
 
 
-def test_times_are_taken_from_admission(counted: dict[str, list[dict[str, Any]]]) -> None:
+def test_latencies_are_measured_from_admission(counted: dict[str, list[dict[str, Any]]]) -> None:
     latency = {stage: total(counted["latency"], "events", stage=stage) for stage in ("decision", "order", "payment")}
     assert latency == {"decision": 18, "order": 3, "payment": 1}
     assert max(row["most_ms"] for row in counted["latency"] if row["stage"] == "order") == 40
@@ -143,17 +149,17 @@ def test_units_money_and_articles_add_up(counted: dict[str, list[dict[str, Any]]
     ]
 
 
-def test_a_robot_stands_out_among_buyers(counted: dict[str, list[dict[str, Any]]]) -> None:
+def test_a_bot_stands_out_among_buyers(counted: dict[str, list[dict[str, Any]]]) -> None:
     [robot] = [row for row in counted["buyer"] if row["user_id"] == "robot"]
     assert (robot["requests"], robot["refused"], robot["granted"]) == (6, 5, 0)
     assert robot["last_ms"] - robot["first_ms"] == 250
 
 
-def test_who_came_first_is_seen_beside_who_was_served(counted: dict[str, list[dict[str, Any]]]) -> None:
+def test_granted_and_refused_requests_are_counted_by_time_of_arrival(counted: dict[str, list[dict[str, Any]]]) -> None:
     assert (total(counted["fairness"], "granted"), total(counted["fairness"], "refused")) == (3, 10)
 
 
-def test_a_stream_and_a_batch_add_up_the_same_tables() -> None:
+def test_measures_name_exactly_the_columns_of_their_tables() -> None:
     """The table of measures names exactly the columns of the tables in the database."""
     from django.apps import apps
 

@@ -1,4 +1,4 @@
-"""What the pictures show, by the data behind their marks; and that a rush is not squeezed by what comes hours later."""
+"""The data behind the marks of the charts; a rush is not squeezed by events that come hours later."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from analytics.measures.timing import ARRIVED
 from analytics.report import activity, pictures
+from seckill.report.html.charts import vega_spec
 
 SECOND = 1_000
 LATER = 2 * 3_600 * SECOND
@@ -25,9 +26,9 @@ ONE_BIN = [{"sale_id": 1, "at_ms": 0, "kind": kind, "events": 3} for kind in (AR
 
 
 def charts(made: Any) -> list[dict[str, Any]]:
-    """The charts that stand side by side, each with its own rows."""
-    whole = pictures.styled(made)
-    return [{"data": whole.get("data")} | chart for chart in whole["hconcat"]]  # what all share is at the top
+    """The charts next to each other, each with its own rows."""
+    whole = vega_spec(made)
+    return [{"data": whole.get("data")} | chart for chart in whole["hconcat"]]  # shared data is at the top
 
 
 def drawn(chart: dict[str, Any], column: str, **of: str) -> list[tuple[int, float]]:
@@ -35,7 +36,7 @@ def drawn(chart: dict[str, Any], column: str, **of: str) -> list[tuple[int, floa
     return sorted((row["at"], row[column]) for row in rows)
 
 
-def test_the_peak_of_a_rush_fills_the_picture_although_a_late_decision_follows_hours_later() -> None:
+def test_the_peak_fills_the_chart_even_if_a_late_decision_follows_hours_later() -> None:
     late = {"sale_id": 1, "at_ms": LATER, "kind": "TOO_LATE", "events": 1}
     rush, after = charts(pictures.peak_chart([*RUSH, late], SECOND))
     assert rush["width"] > 4 * after["width"]
@@ -47,9 +48,9 @@ def test_the_peak_of_a_rush_fills_the_picture_although_a_late_decision_follows_h
 
 def test_units_that_come_back_hours_later_do_not_flatten_the_curve_of_the_sale() -> None:
     rush, after = charts(pictures.sell_through_chart([*SOLD, EXPIRED], SECOND))
-    taken = [units for _, units in drawn(rush, "units", what="taken")]
-    assert taken[:2] == [0, 10] and taken[-1] == 200 and taken == sorted(taken)
-    assert drawn(after, "units", what="taken") == [(LATER - SECOND, 200), (LATER, 195), (LATER + SECOND, 195)]
+    reserved = [units for _, units in drawn(rush, "units", what="reserved")]
+    assert reserved[:2] == [0, 10] and reserved[-1] == 200 and reserved == sorted(reserved)
+    assert drawn(after, "units", what="reserved") == [(LATER - SECOND, 200), (LATER, 195), (LATER + SECOND, 195)]
     assert {units for _, units in drawn(after, "units", what="paid")} == {90}, "the level is carried over the pause"
 
 
@@ -60,7 +61,7 @@ def test_a_single_bin_has_a_width() -> None:
     assert drawn(waiting, "backlog") == [(-SECOND, 0), (0, 3), (SECOND, 3)]
 
 
-def test_every_picture_of_one_bin_and_of_a_long_pause_can_be_drawn() -> None:
+def test_every_chart_can_be_drawn_with_one_bin_and_with_a_long_pause() -> None:
     money = [{"at_ms": at, "amount": 900, "refunded": 0} for at in (0, LATER)]
     for picture in (
         pictures.peak(ONE_BIN, SECOND), pictures.backlog(ONE_BIN, SECOND), pictures.decisions(ONE_BIN[1:], SECOND),
@@ -94,5 +95,5 @@ def test_many_pauses_are_split_at_the_longest_ones() -> None:
     ("seconds", "text"),
     [(5, "5 s"), (90, "1 min 30 s"), (7_140, "1 h 59 min"), (7_200, "2 h"), (93_600, "1 d 2 h")],
 )
-def test_a_pause_is_told_in_its_two_largest_units(seconds: int, text: str) -> None:
-    assert activity.lasted(seconds * 1_000) == text
+def test_a_duration_is_shown_in_its_two_largest_units(seconds: int, text: str) -> None:
+    assert activity.duration_text(seconds * 1_000) == text

@@ -1,4 +1,4 @@
-"""The health check of containers, as they call it: against sockets that answer, answer otherwise, or not at all."""
+"""The health check of containers, run as a command against servers that are healthy, unhealthy or silent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from seckill.stack.broker import BrokerProcess, free_port
+from seckill.stack.broker_process import BrokerProcess
+from seckill.stack.child_processes import free_port
 
 PROGRAM = Path(__file__).parents[3] / "deploy" / "healthy.py"
 
@@ -24,7 +25,7 @@ def ask(what: str) -> tuple[int, str]:
 
 @contextmanager
 def server(answer: Callable[[bytes], bytes]) -> Iterator[int]:
-    """One connection: what it says to the first words."""
+    """A server for one connection, which sends this response to the first bytes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -54,14 +55,14 @@ def test_over_http_only_200_is_healthy(status: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["http", "kafka"])
-def test_nobody_there_and_somebody_who_hangs_up_are_not_healthy(kind: str) -> None:
+def test_a_refused_or_closed_connection_is_unhealthy(kind: str) -> None:
     code, said = ask(f"{kind}://127.0.0.1:{free_port()}")
     assert code == 1 and "refused" in said
     with server(lambda said: b"") as port:
         assert ask(f"{kind}://127.0.0.1:{port}")[0] == 1
 
 
-def test_a_broker_is_healthy_and_a_server_of_another_sort_is_none(tmp_path: Path) -> None:
+def test_a_broker_is_healthy_and_another_kind_of_server_is_not(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert ask(f"kafka://{broker.address}") == (0, "")
     with server(lambda said: b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
@@ -70,5 +71,5 @@ def test_a_broker_is_healthy_and_a_server_of_another_sort_is_none(tmp_path: Path
 
 
 @pytest.mark.parametrize("what", ["", "ftp://127.0.0.1:21", "http://127.0.0.1", "kafka://127.0.0.1:x"])
-def test_a_word_that_means_nothing_is_not_healthy(what: str) -> None:
+def test_an_invalid_address_is_unhealthy(what: str) -> None:
     assert ask(what)[0] == 1

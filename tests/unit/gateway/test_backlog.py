@@ -1,13 +1,13 @@
-"""The queue as a gateway sees it: places, waiting times, and when it is too long."""
+"""The queue as a gateway sees it: positions, waiting times, and the backlog guard."""
 
 from __future__ import annotations
 
 import pytest
 
-from gateway.backlog import SHORTEST_WAIT_MS, STALE_S, Backlog
-from gateway.places import Place
-from seckill.breaker import Permit
-from seckill.topics import PURCHASE_DIVERTED
+from gateway.backlog import STALE_S, WAIT_MS_MIN, Backlog
+from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.topics import PURCHASE_DIVERTED
+from seckill.resilience.circuit_breaker import Permit
 
 TOPIC = "purchase.requests"
 
@@ -17,7 +17,8 @@ def at(*offsets: int) -> dict[tuple[str, int], int]:
 
 
 def busy(pace: int) -> Backlog:
-    """Inventory has worked for ten seconds at this pace, with more to do all the time: 1000 are left in each of two."""
+    """Inventory has worked at this pace for ten seconds and was never idle; 1000 requests are left in each of two
+    partitions."""
     backlog = Backlog()
     for second in range(11):
         done = second * pace // 2
@@ -25,44 +26,44 @@ def busy(pace: int) -> Backlog:
     return backlog
 
 
-def test_nothing_is_said_of_a_queue_nobody_has_seen_or_not_for_long() -> None:
+def test_an_unobserved_or_stale_queue_has_no_estimate() -> None:
     assert Backlog().wait_ms(TOPIC, 0.0) is None
-    assert Backlog().estimate(Place(TOPIC, 0, 5), 0.0) is None
+    assert Backlog().estimate(RecordPosition(TOPIC, 0, 5), 0.0) is None
     assert busy(100).wait_ms(TOPIC, 10.0 + STALE_S + 1) is None
 
 
-def test_the_wait_is_what_is_left_at_the_pace_that_was_seen() -> None:
+def test_the_wait_is_the_remaining_queue_at_the_observed_pace() -> None:
     assert busy(100).wait_ms(TOPIC, 10.0) == 20_000
     assert busy(1000).wait_ms(TOPIC, 10.0) == 2_000
 
 
-def test_a_place_counts_those_before_it_in_all_partitions_that_are_worked_off_beside_it() -> None:
+def test_a_position_counts_the_requests_ahead_in_all_partitions() -> None:
     backlog = busy(100)
     decided = 10 * 50
-    last, next_one = Place(TOPIC, 0, decided + 999), Place(TOPIC, 1, decided)
+    last, next_one = RecordPosition(TOPIC, 0, decided + 999), RecordPosition(TOPIC, 1, decided)
     estimate = backlog.estimate(last, 10.0)
     assert estimate is not None
     assert (estimate.ahead, estimate.wait_ms) == (2 * 999, 19_980)
-    assert backlog.estimate(next_one, 10.0) == (0, SHORTEST_WAIT_MS)
+    assert backlog.estimate(next_one, 10.0) == (0, WAIT_MS_MIN)
 
 
-def test_a_place_inventory_has_passed_is_decided_and_one_it_has_not_reached_is_not() -> None:
+def test_a_position_is_decided_once_inventory_has_passed_it() -> None:
     backlog = busy(100)
-    assert backlog.is_decided(Place(TOPIC, 0, 499))
-    assert not backlog.is_decided(Place(TOPIC, 0, 500))
-    assert not backlog.is_decided(Place("elsewhere", 0, 0)), "what is not watched is not known"
+    assert backlog.is_decided(RecordPosition(TOPIC, 0, 499))
+    assert not backlog.is_decided(RecordPosition(TOPIC, 0, 500))
+    assert not backlog.is_decided(RecordPosition("elsewhere", 0, 0)), "an unobserved partition has no estimate"
 
 
-def test_a_quiet_hour_does_not_make_inventory_slow() -> None:
-    """One request a second, each decided at once: that is how often somebody comes, not how fast inventory is."""
+def test_quiet_times_do_not_lower_the_pace() -> None:
+    """One request per second, each decided at once: this shows the arrival rate, not inventory's pace."""
     backlog = Backlog()
     for second in range(100):
         backlog.observe(float(second), at(second + 1, 0), at(second, 0))
     backlog.observe(100.0, at(100_000, 0), at(100, 0))
-    assert backlog.wait_ms(TOPIC, 100.0) is None, "nobody knows yet"
+    assert backlog.wait_ms(TOPIC, 100.0) is None, "not known yet"
 
 
-def test_a_queue_that_stands_still_is_expected_to_rest_as_long_again() -> None:
+def test_a_stalled_queue_is_expected_to_pause_as_long_again() -> None:
     backlog = busy(100)
     done = 500
     for second in range(11, 71):
@@ -70,14 +71,14 @@ def test_a_queue_that_stands_still_is_expected_to_rest_as_long_again() -> None:
     assert backlog.wait_ms(TOPIC, 70.0) == 20_000 + 60_000
 
 
-def test_a_queue_that_never_moved_is_known_to_last_at_least_as_long() -> None:
+def test_a_queue_that_never_moved_waits_at_least_as_long_as_it_has_stalled() -> None:
     backlog = Backlog()
     for second in range(31):
         backlog.observe(float(second), at(1000), at(0))
     assert backlog.wait_ms(TOPIC, 30.0) == 30_000
 
 
-def test_a_log_that_was_cleared_or_a_group_that_was_moved_back_counts_as_no_progress() -> None:
+def test_a_truncated_log_or_a_reset_group_counts_as_no_progress() -> None:
     backlog = busy(100)
     backlog.observe(11.0, at(1000, 1000), at(0, 0))
     assert backlog.wait_ms(TOPIC, 11.0) is not None
@@ -87,7 +88,7 @@ def test_a_log_that_was_cleared_or_a_group_that_was_moved_back_counts_as_no_prog
 LIMIT_MS = 30_000
 
 
-def test_a_guard_that_turns_everybody_away_still_admits_one_request_a_second() -> None:
+def test_a_closed_backlog_guard_still_admits_one_request_per_second() -> None:
     backlog = busy(100)
     for second in range(11, 60):
         backlog.observe(float(second), at(1500, 1500), at(500, 500))
@@ -96,7 +97,7 @@ def test_a_guard_that_turns_everybody_away_still_admits_one_request_a_second() -
     assert permits.count(Permit.NO) == 22
 
 
-def test_a_probe_of_the_guard_that_was_not_sent_leaves_room_for_the_next() -> None:
+def test_an_unsent_probe_is_returned_to_the_next_request() -> None:
     backlog = busy(100)
     for second in range(11, 60):
         backlog.observe(float(second), at(1500, 1500), at(500, 500))
@@ -107,8 +108,8 @@ def test_a_probe_of_the_guard_that_was_not_sent_leaves_room_for_the_next() -> No
 
 
 @pytest.mark.parametrize("stuck", [1, 600])
-def test_requests_of_one_partition_that_stands_still_shut_nobody_out_once_another_decision_is_made(stuck: int) -> None:
-    """Partition 0 does not move at all; in partition 1 a probe now and then is decided at once."""
+def test_a_single_stalled_partition_does_not_close_the_guard(stuck: int) -> None:
+    """Partition 0 does not move; in partition 1 each probe is decided at once."""
     backlog, decided, admitted = busy(100), 1500, 0
     for second in range(11, 1000):
         permit = backlog.permit(TOPIC, LIMIT_MS, float(second))
@@ -116,8 +117,8 @@ def test_requests_of_one_partition_that_stands_still_shut_nobody_out_once_anothe
             decided += 1  # it is sent to partition 1, where inventory works
             admitted += permit is Permit.YES
         backlog.observe(float(second), at(1500, decided), at(1500 - stuck, decided))
-    assert admitted > 800, "after one probe the guard is open"
-    assert backlog.undecided == {TOPIC: stuck}, "what is stuck stays visible"
+    assert admitted > 800, "after one decided probe the guard is open"
+    assert backlog.undecided == {TOPIC: stuck}, "stalled requests stay visible"
 
 
 # ── two topics, one of which goes first ──────────────────────────────────────────────────────────
@@ -126,7 +127,7 @@ FIRST = PURCHASE_DIVERTED.name
 
 
 def diverted(pace: int) -> Backlog:
-    """As `busy`, and 200 stand in the topic that goes first."""
+    """Like `busy`, with 200 requests in the priority topic."""
     backlog = busy(pace)
     done = 10 * pace // 2
     fresh = {(FIRST, 0): 0, (FIRST, 1): 0}
@@ -135,29 +136,32 @@ def diverted(pace: int) -> Backlog:
     return backlog
 
 
-def test_whoever_is_diverted_waits_for_those_who_were_and_not_for_the_old_queue() -> None:
+def test_a_diverted_request_waits_for_the_diverted_topic_only() -> None:
     assert diverted(100).wait_ms(FIRST, 10.0) == 2_000
-    assert diverted(100).wait_ms(TOPIC, 10.0) == 22_000, "who stays waits for both"
+    assert diverted(100).wait_ms(TOPIC, 10.0) == 22_000, "a request in the old queue waits for both"
 
 
-def test_a_place_in_the_old_queue_is_behind_all_that_goes_first() -> None:
+def test_a_request_in_the_old_queue_waits_for_the_whole_priority_topic() -> None:
     backlog = diverted(100)
-    old, fresh = backlog.estimate(Place(TOPIC, 0, 599), 10.0), backlog.estimate(Place(FIRST, 0, 99), 10.0)
+    old, fresh = (
+        backlog.estimate(RecordPosition(TOPIC, 0, 599), 10.0),
+        backlog.estimate(RecordPosition(FIRST, 0, 99), 10.0),
+    )
     assert old is not None and fresh is not None
     assert old.ahead == 2 * 99 + 200
     assert fresh.ahead == 99 + 50
 
 
-def test_a_place_whose_turn_has_come_is_not_put_behind_anybody() -> None:
-    estimate = diverted(100).estimate(Place(TOPIC, 0, 500), 10.0)
+def test_a_request_whose_turn_has_come_has_nothing_ahead() -> None:
+    estimate = diverted(100).estimate(RecordPosition(TOPIC, 0, 500), 10.0)
     assert estimate is not None and estimate.ahead == 0
 
 
-def test_a_pace_that_was_told_holds_until_one_has_been_seen() -> None:
+def test_a_configured_pace_holds_until_one_has_been_observed() -> None:
     backlog = Backlog(_pace=200.0)
     backlog.observe(0.0, at(1000, 1000), at(0, 0))
     assert backlog.wait_ms(TOPIC, 0.0) == 10_000
     for second in range(1, 11):
         done = second * 50
         backlog.observe(float(second), at(1000 + done, 1000 + done), at(done, done))
-    assert backlog.wait_ms(TOPIC, 10.0) == 20_000, "a hundred a second is what it does"
+    assert backlog.wait_ms(TOPIC, 10.0) == 20_000, "the observed pace is 100 per second"

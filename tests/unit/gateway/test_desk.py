@@ -1,4 +1,4 @@
-"""What a gateway knows by itself of a request."""
+"""How many units one address may hold unpaid."""
 
 from __future__ import annotations
 

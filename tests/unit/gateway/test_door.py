@@ -8,7 +8,7 @@ from greenlet import getcurrent, greenlet
 from gateway.desk import Accepted, Call
 from gateway.door import ROOM_ON_LOOP, Door
 from gateway.submissions import State
-from seckill.problems import Problem
+from seckill.web.problems import Problem
 
 CALL = Call(1, "", "", "key", "", "127.0.0.1", "", None, b"")
 ACCEPTED = Accepted("request", "place", 500, b"{}")

@@ -1,4 +1,4 @@
-"""The process that streams, spoken to as its server speaks to it: who is let in, what is told, when it ends."""
+"""The event stream, driven through its ASGI interface: permissions, events, and the end of a stream."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from uuid import UUID
 
 import pytest
 
-from gateway import live, places, shown
-from gateway.following import Followed
-from gateway.live import Live
-from gateway.outcomes import Shown
-from gateway.places import Place, Standing
-from gateway.streaming import STREAMS_OF_ADDRESS_MAX, STREAMS_OF_REQUEST_MAX
-from seckill import tokens
+from gateway import event_stream, event_stream_request, outcome_cache, signed_positions
+from gateway.event_stream import EventStreams
+from gateway.outcomes import PurchaseOutcome
+from gateway.purchase_status import PurchaseStatus
+from gateway.signed_positions import SignedPosition
+from gateway.subscriptions import STREAMS_OF_ADDRESS_MAX, STREAMS_OF_REQUEST_MAX
+from seckill.messaging.record_position import RecordPosition
+from seckill.web import tokens
+from seckill.web.purchase_states import PurchaseState
 
 REQUEST = UUID("01234567-89ab-8def-8123-456789abcdef")
 DEADLINE_MS = int(time.time() * 1000)
-STANDING = Standing("ann", Place("purchase.requests", 0, 5), DEADLINE_MS)
+SIGNED_POSITION = SignedPosition("ann", RecordPosition("purchase.requests", 0, 5), DEADLINE_MS)
 BARE = f"/api/v1/purchases/{REQUEST}/events"
-SIGNED = f"place={places.sealed(REQUEST, STANDING)}"
-OVER = STANDING._replace(deadline_ms=DEADLINE_MS - live.ADDRESS_S * 1000 - 1000)
-PATIENCE_S = 30
+SIGNED = f"place={signed_positions.sign_position(REQUEST, SIGNED_POSITION)}"
+OVER = SIGNED_POSITION._replace(deadline_ms=DEADLINE_MS - event_stream_request.LINK_VALID_S * 1000 - 1000)
+TIMEOUT_S = 30
 
 
 class Reader:
-    """One connection: what it was sent, and what it does."""
+    """A client's connection: its request, and everything it has received."""
 
     def __init__(self, path: str = BARE, query: str = SIGNED, method: str = "GET", **headers: str) -> None:
         self.scope: dict[str, Any] = {
@@ -58,36 +60,36 @@ class Reader:
         return b"".join(message.get("body", b"") for message in self.sent[1:]).decode()
 
     async def until(self, words: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while words not in self.text:
                 self.news.clear()
                 await self.news.wait()
 
 
-def row(state: str, again: bool = False) -> Shown:
-    return Shown(REQUEST, "ann", 1, state, None, None, again)
+def row(state: str, again: bool = False) -> PurchaseOutcome:
+    return PurchaseOutcome(REQUEST, "ann", 1, PurchaseState(state), None, None, again)
 
 
-def news(row: Shown) -> str:
-    return f"{REQUEST}|{row.version}|{shown.encode(row)}"
+def news(row: PurchaseOutcome) -> str:
+    return f"{REQUEST}|{row.version}|{outcome_cache.encode_outcome(row)}"
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> dict[UUID, Followed]:
-    """What a look finds."""
-    known: dict[UUID, Followed] = {}
-    monkeypatch.setattr(live, "_follow", lambda request_id, standing: known.get(request_id))
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[UUID, PurchaseStatus]:
+    """The statuses that the stream finds, by request."""
+    known: dict[UUID, PurchaseStatus] = {}
+    monkeypatch.setattr(event_stream, "_fetch_status", lambda request_id, signed: known.get(request_id))
     return known
 
 
-def connect(server: Live, reader: Reader) -> asyncio.Task[None]:
+def connect(server: EventStreams, reader: Reader) -> asyncio.Task[None]:
     return asyncio.create_task(server(reader.scope, reader.receive, reader.send))
 
 
-def asked(reader: Reader, server: Live | None = None) -> Reader:
+def asked(reader: Reader, server: EventStreams | None = None) -> Reader:
     async def ask() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await (server or Live())(reader.scope, reader.receive, reader.send)
+        async with asyncio.timeout(TIMEOUT_S):
+            await (server or EventStreams())(reader.scope, reader.receive, reader.send)
 
     asyncio.run(ask())
     return reader
@@ -101,18 +103,18 @@ def asked(reader: Reader, server: Live | None = None) -> Reader:
         (lambda: Reader(method="POST"), 405),
         (lambda: Reader(query=""), 401),
         (lambda: Reader(query="place=forged.mac"), 401),
-        (lambda: Reader(query=f"place={places.sealed(REQUEST, OVER)}"), 401),
+        (lambda: Reader(query=f"place={signed_positions.sign_position(REQUEST, OVER)}"), 401),
         (lambda: Reader(query="", authorization="Bearer forged"), 401),
-        (lambda: Reader(query="", authorization=f"Bearer {tokens.issue('bob')}"), 404),
-        (lambda: Reader(path=BARE.replace("0123", "ffff")), 401),  # a place of another request
+        (lambda: Reader(query="", authorization=f"Bearer {tokens.issue_token('bob')}"), 404),
+        (lambda: Reader(path=BARE.replace("0123", "ffff")), 401),  # the position of another request
     ],
 )
 @pytest.mark.usefixtures("known")
-def test_who_may_not_is_told_why(reader: Any, status: int, known: dict[UUID, Followed]) -> None:
+def test_a_refused_stream_says_why(reader: Any, status: int, known: dict[UUID, PurchaseStatus]) -> None:
     async def scene() -> Reader:
         made: Reader = reader()
-        known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
-        await Live()(made.scope, made.receive, made.send)
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("RESERVED"))
+        await EventStreams()(made.scope, made.receive, made.send)
         return made
 
     refused = asyncio.run(scene())
@@ -120,28 +122,32 @@ def test_who_may_not_is_told_why(reader: Any, status: int, known: dict[UUID, Fol
     assert json.loads(refused.text)["status"] == status
 
 
-def test_a_full_house_says_to_poll(known: dict[UUID, Followed]) -> None:
-    refused = asked(Reader(), Live(most_streams=0))
+def test_a_full_process_refuses_another_stream_and_suggests_polling(
+    known: dict[UUID, PurchaseStatus],
+) -> None:
+    refused = asked(Reader(), EventStreams(streams_max=0))
     assert (refused.status, json.loads(refused.text)["type"]) == (503, "/problems/too-many-streams")
     assert (b"retry-after", b"5") in refused.sent[0]["headers"]
 
 
-def test_a_request_has_few_streams_and_an_address_some_and_both_get_room_when_one_ends(
-    known: dict[UUID, Followed], settings: Any
+def test_streams_per_request_and_per_address_are_limited_and_an_ended_stream_makes_room(
+    known: dict[UUID, PurchaseStatus], settings: Any
 ) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, trusted_proxies="10.0.0.7")
     requests = [UUID(int=number) for number in range(STREAMS_OF_ADDRESS_MAX + 1)]
 
     def reader(request: UUID, address: str) -> Reader:
-        known[request] = Followed(request, "ann", row("RESERVED"))
-        made = Reader(f"/api/v1/purchases/{request}/events", f"place={places.sealed(request, STANDING)}")
+        known[request] = PurchaseStatus(request, "ann", row("RESERVED"))
+        made = Reader(
+            f"/api/v1/purchases/{request}/events", f"place={signed_positions.sign_position(request, SIGNED_POSITION)}"
+        )
         made.scope["client"] = ("10.0.0.7", 5000)
         made.scope["headers"] = [(b"x-forwarded-for", address.encode())]
         return made
 
-    async def opened(server: Live, one: Reader) -> int:
+    async def opened(server: EventStreams, one: Reader) -> int:
         stream = connect(server, one)
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not one.sent:
                 one.news.clear()
                 await one.news.wait()
@@ -150,7 +156,7 @@ def test_a_request_has_few_streams_and_an_address_some_and_both_get_room_when_on
         return one.status
 
     async def scene() -> None:
-        server = Live()
+        server = EventStreams()
         same = [reader(requests[0], f"1.2.3.{number}") for number in range(STREAMS_OF_REQUEST_MAX + 1)]
         assert [await opened(server, one) for one in same] == [200] * STREAMS_OF_REQUEST_MAX + [503]
         many = [reader(request, "9.9.9.9") for request in requests[1:]]
@@ -159,8 +165,8 @@ def test_a_request_has_few_streams_and_an_address_some_and_both_get_room_when_on
         assert await opened(server, reader(other, "9.9.9.9")) == 503
         assert await opened(server, reader(other, "9.9.9.8")) == 200
         many[5].gone.set()
-        async with asyncio.timeout(PATIENCE_S):
-            while not server.newsroom.has_room(other, "9.9.9.9"):
+        async with asyncio.timeout(TIMEOUT_S):
+            while not server.hub.has_room(other, "9.9.9.9"):
                 await asyncio.sleep(0)
         assert await opened(server, reader(other, "9.9.9.9")) == 200
         server._stopping.set()
@@ -178,32 +184,32 @@ def test_a_request_has_few_streams_and_an_address_some_and_both_get_room_when_on
         (SIGNED, {"x": "caf\u00e9"}, 400),
     ],
 )
-def test_what_is_too_long_or_unreadable_is_refused_before_it_is_parsed(
-    query: str, headers: dict[str, str], status: int, known: dict[UUID, Followed]
+def test_oversized_or_unreadable_input_is_refused_before_parsing(
+    query: str, headers: dict[str, str], status: int, known: dict[UUID, PurchaseStatus]
 ) -> None:
-    known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
+    known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("RESERVED"))
     assert asked(Reader(query=query, **headers)).status == status
 
 
-def test_a_websocket_is_closed_in_its_handshake() -> None:
+def test_a_websocket_is_closed_during_its_handshake() -> None:
     socket = Reader()
     socket.scope["type"] = "websocket"
     assert asked(socket).sent == [{"type": "websocket.close"}]
 
 
-def test_each_step_is_told_as_it_is_heard_and_the_last_one_ends_it(known: dict[UUID, Followed]) -> None:
+def test_every_new_outcome_is_streamed_and_the_final_one_ends_the_stream(known: dict[UUID, PurchaseStatus]) -> None:
     async def scene() -> None:
-        server, reader = Live(), Reader()
-        known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
+        server, reader = EventStreams(), Reader()
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("RESERVED"))
         stream = connect(server, reader)
         await reader.until('"RESERVED"')
-        server.newsroom.spread(news(row("AWAITING_PAYMENT")))
+        server.hub.dispatch(news(row("AWAITING_PAYMENT")))
         await reader.until('"AWAITING_PAYMENT"')
-        server.newsroom.spread(news(row("EXPIRED")))
+        server.hub.dispatch(news(row("EXPIRED")))
         await reader.until('"EXPIRED"')
-        assert not stream.done(), "he is yet to be told that he may buy again"
-        server.newsroom.spread("another|1|nothing of his\n" + news(row("EXPIRED", again=True)))
-        async with asyncio.timeout(PATIENCE_S):
+        assert not stream.done(), "the buyer still has to learn that buying again is possible"
+        server.hub.dispatch("another|1|an outcome of another request\n" + news(row("EXPIRED", again=True)))
+        async with asyncio.timeout(TIMEOUT_S):
             await stream
         assert [line for line in reader.text.splitlines() if line.startswith("id:")] == [
             f"id: {row(state).version + again}"
@@ -213,39 +219,41 @@ def test_each_step_is_told_as_it_is_heard_and_the_last_one_ends_it(known: dict[U
     asyncio.run(scene())
 
 
-def test_who_comes_back_is_told_only_what_is_newer(known: dict[UUID, Followed]) -> None:
+def test_a_reconnecting_client_receives_only_newer_outcomes(known: dict[UUID, PurchaseStatus]) -> None:
     async def scene() -> None:
-        server, reader = Live(), Reader(last_event_id=str(row("AWAITING_PAYMENT").version))
-        known[REQUEST] = Followed(REQUEST, "ann", row("AWAITING_PAYMENT"))
+        server, reader = EventStreams(), Reader(last_event_id=str(row("AWAITING_PAYMENT").version))
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("AWAITING_PAYMENT"))
         stream = connect(server, reader)
         await reader.until("retry:")
-        server.newsroom.spread(news(row("RESERVED")))  # an echo
-        server.newsroom.spread(news(row("PAID")))
+        server.hub.dispatch(news(row("RESERVED")))  # older than what the client has
+        server.hub.dispatch(news(row("PAID")))
         await reader.until('"PAID"')
         assert reader.text.count("data:") == 1
         reader.gone.set()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stream
 
     asyncio.run(scene())
 
 
-def test_who_has_seen_the_end_is_told_to_stay_away(known: dict[UUID, Followed]) -> None:
+def test_a_client_that_has_the_final_outcome_is_told_to_stop_reconnecting(
+    known: dict[UUID, PurchaseStatus],
+) -> None:
     final = row("SOLD_OUT")
-    known[REQUEST] = Followed(REQUEST, "ann", final)
+    known[REQUEST] = PurchaseStatus(REQUEST, "ann", final)
     assert asked(Reader(last_event_id=str(final.version))).status == 204
     assert asked(Reader(last_event_id="nonsense")).status == 200
     assert asked(Reader()).status == 200
 
 
-def test_a_subscription_that_comes_back_makes_everybody_look(known: dict[UUID, Followed]) -> None:
+def test_a_restored_subscription_makes_every_stream_read_its_status(known: dict[UUID, PurchaseStatus]) -> None:
     async def scene() -> None:
-        server, reader = Live(), Reader()
-        known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
+        server, reader = EventStreams(), Reader()
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("RESERVED"))
         stream = connect(server, reader)
         await reader.until('"RESERVED"')
-        known[REQUEST] = Followed(REQUEST, "ann", row("PAID"))  # and nobody has heard of it
-        server.newsroom.wake_all()
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("PAID"))  # without a message
+        server.hub.wake_all()
         await reader.until('"PAID"')
         reader.gone.set()
         await stream
@@ -253,39 +261,39 @@ def test_a_subscription_that_comes_back_makes_everybody_look(known: dict[UUID, F
     asyncio.run(scene())
 
 
-def test_a_reader_that_goes_away_leaves_nothing_behind(known: dict[UUID, Followed]) -> None:
+def test_a_disconnected_client_frees_its_place(known: dict[UUID, PurchaseStatus]) -> None:
     async def scene() -> None:
-        server, reader = Live(most_streams=1), Reader()
-        known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
+        server, reader = EventStreams(streams_max=1), Reader()
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("RESERVED"))
         stream = connect(server, reader)
         await reader.until('"RESERVED"')
-        assert server.newsroom.is_full
+        assert server.hub.is_full
         reader.gone.set()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stream
-        assert not server.newsroom.is_full
+        assert not server.hub.is_full
 
     asyncio.run(scene())
 
 
-def test_a_process_that_is_stopped_ends_its_streams(known: dict[UUID, Followed]) -> None:
+def test_a_stopping_process_ends_its_streams(known: dict[UUID, PurchaseStatus]) -> None:
     async def scene() -> None:
-        server, reader = Live(), Reader()
-        known[REQUEST] = Followed(REQUEST, "ann", row("RESERVED"))
+        server, reader = EventStreams(), Reader()
+        known[REQUEST] = PurchaseStatus(REQUEST, "ann", row("RESERVED"))
         stream = connect(server, reader)
         await reader.until('"RESERVED"')
-        said: list[str] = []
+        answers: list[str] = []
 
         async def receive() -> Mapping[str, Any]:
             return {"type": "lifespan.shutdown"}
 
         async def send(message: Mapping[str, Any]) -> None:
-            said.append(message["type"])
+            answers.append(message["type"])
 
         await server({"type": "lifespan"}, receive, send)
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stream
-        assert said == ["lifespan.shutdown.complete"]
+        assert answers == ["lifespan.shutdown.complete"]
         assert reader.sent[-1] == {"type": "http.response.body", "body": b""}
 
     asyncio.run(scene())

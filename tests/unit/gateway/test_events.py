@@ -1,4 +1,4 @@
-"""A purchase request that no database could keep is refused when it is read, not by each try to decide it."""
+"""A purchase request with values that Postgres cannot store is refused when it is parsed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from gateway.events import PurchaseRequested, read
-from seckill.envelope import BadEnvelope, Envelope, decode
+from gateway.events import PurchaseRequested, parse_purchase_request
+from seckill.messaging.envelope import BadEnvelope, Envelope, decode_envelope
 
 
 def requested(**different: Any) -> Envelope:
@@ -17,9 +17,9 @@ def requested(**different: Any) -> Envelope:
     return Envelope(request_id, whole.type, whole.version, {**whole.body, **different})
 
 
-def test_a_whole_request_is_read_as_it_was_written() -> None:
+def test_a_request_survives_encoding_and_parsing() -> None:
     envelope = requested()
-    assert read(decode(envelope.encode())).envelope() == envelope
+    assert parse_purchase_request(decode_envelope(envelope.encode())).envelope() == envelope
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_whole_request_is_read_as_it_was_written() -> None:
         ("user_id", ""),
     ],
 )
-def test_what_cannot_be_kept_is_refused(field: str, value: object) -> None:
+def test_a_value_that_the_database_cannot_store_is_refused(field: str, value: object) -> None:
     with pytest.raises(BadEnvelope):
-        read(requested(**{field: value}))
+        parse_purchase_request(requested(**{field: value}))

@@ -21,9 +21,9 @@ from gateway.clerk import Slip
 from gateway.desk import Accepted, Call
 from gateway.hatch import AT_ONCE, LATE, STATE, Hatch, Message, packed, received
 from gateway.submissions import State
-from seckill import tokens
-from seckill.problems import Problem
-from seckill.stack.broker import free_port
+from seckill.stack.child_processes import free_port
+from seckill.web import tokens
+from seckill.web.problems import Problem
 
 ROOT = Path(__file__).parents[3]
 CALL = Call(1, "", "Bearer ä", "key", "", "127.0.0.1", "", None, b'{"quantity":1}')
@@ -266,7 +266,7 @@ def test_a_clerk_answers_ends_with_its_gateway_and_does_not_heed_what_ends_the_w
             hatch.ask(CALL, 30)
         assert told.value.kind == "not-signed-in"
         with pytest.raises(Problem) as told:
-            hatch.ask(CALL._replace(authorization=f"Bearer {tokens.issue('ann')}"), 30)
+            hatch.ask(CALL._replace(authorization=f"Bearer {tokens.issue_token('ann')}"), 30)
         assert told.value.kind == "sales-unavailable"
         with pytest.raises(ConnectionError):
             hatch.check()
@@ -276,5 +276,6 @@ def test_a_clerk_answers_ends_with_its_gateway_and_does_not_heed_what_ends_the_w
 
 
 SET_UP = (
-    "import os; os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'seckill.settings'); import django; django.setup(); "
+    "import os; os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'seckill.config.settings'); "
+    "import django; django.setup(); "
 )

@@ -1,4 +1,4 @@
-"""What the page says of a sale, at every moment of it."""
+"""The pages of the shop: the phase of a sale, the words about a purchase, and a queued request's page."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from gateway import following, sales
+from gateway import purchase_status, sales
 from gateway.backlog import Estimate
-from gateway.following import Followed
 from gateway.pages import attempts
-from gateway.pages.shop import KINDS, kind
+from gateway.pages.outcome_texts import describe_outcome, purchase_steps
+from gateway.pages.sale_phase import SalePhase, sale_phase
+from gateway.purchase_status import PurchaseStatus
 from inventory.events import SaleView
-from seckill import tokens
-from seckill.pages import COOKIE
+from seckill.web import tokens
+from seckill.web.pages import COOKIE
+from seckill.web.purchase_states import REFUSED, RETURNED, PurchaseState
 
 SALE = SaleView(1, "Gong", "phone", 9900, 1, 10, 10, 0, 0, 1, "open", 1000, 2000)
+COUNTS_DOWN = {PurchaseState.QUEUED, PurchaseState.AWAITING_PAYMENT}
 
 
 @pytest.mark.parametrize(
-    ("now_ms", "changed", "said"),
+    ("now_ms", "changed", "phase"),
     [
         (999, {}, "upcoming"),
         (1000, {}, "open"),
@@ -34,30 +37,58 @@ SALE = SaleView(1, "Gong", "phone", 9900, 1, 10, 10, 0, 0, 1, "open", 1000, 2000
         (2000, {}, "closed"),
     ],
 )
-def test_the_page_says_what_is(now_ms: int, changed: dict[str, object], said: str) -> None:
+def test_the_phase_follows_from_the_window_the_stock_and_the_operator(
+    now_ms: int, changed: dict[str, object], phase: str
+) -> None:
     view = dataclasses.replace(SALE, **changed)  # type: ignore[arg-type]
-    assert kind(view, now_ms) == said
-    assert said in KINDS
+    assert sale_phase(view, now_ms) is SalePhase(phase)
+
+
+@pytest.mark.parametrize("state", PurchaseState)
+def test_every_state_has_a_headline_unless_its_page_counts_down(state: PurchaseState) -> None:
+    text = describe_outcome(state, may_buy_again=False, phase=SalePhase.OPEN)
+    assert (text is None) == (state in COUNTS_DOWN)
+
+
+@pytest.mark.parametrize("state", sorted(RETURNED))
+def test_a_returned_unit_can_be_bought_again_only_once_it_is_back(state: PurchaseState) -> None:
+    returning = describe_outcome(state, may_buy_again=False, phase=None)
+    returned = describe_outcome(state, may_buy_again=True, phase=None)
+    assert returning is not None and returned is not None
+    assert returning.headline == returned.headline and returning.detail != returned.detail
+
+
+def test_all_units_reserved_is_not_called_sold_out() -> None:
+    reserved = describe_outcome(PurchaseState.SOLD_OUT, may_buy_again=False, phase=SalePhase.ALL_HELD)
+    sold = describe_outcome(PurchaseState.SOLD_OUT, may_buy_again=False, phase=SalePhase.SOLD_OUT)
+    assert reserved is not None and sold is not None and reserved.headline != sold.headline
+
+
+@pytest.mark.parametrize("state", PurchaseState)
+def test_the_steps_end_where_the_purchase_does(state: PurchaseState) -> None:
+    steps = purchase_steps(state)
+    assert sum(step.status == "now" for step in steps) == (1 if state in COUNTS_DOWN | {PurchaseState.RESERVED} else 0)
+    assert len(steps) == (2 if state in REFUSED else 4)
 
 
 @pytest.mark.parametrize(
-    ("estimate", "said"),
+    ("estimate", "texts"),
     [
-        (None, ("Your place is not known just now.", "not known yet")),
-        (Estimate(7, None), ("7 requests are before yours.", "not known yet")),
+        (None, ("Your position is not known at the moment.", "not known yet")),
+        (Estimate(7, None), ("7 requests are ahead of yours.", "not known yet")),
         (Estimate(0, 2000), ("It is your turn.", "about 2 s")),
     ],
 )
-def test_whoever_waits_is_told_what_is_known(
-    monkeypatch: pytest.MonkeyPatch, estimate: Estimate | None, said: tuple[str, str]
+def test_a_queued_request_shows_what_is_known_of_its_wait(
+    monkeypatch: pytest.MonkeyPatch, estimate: Estimate | None, texts: tuple[str, str]
 ) -> None:
-    """Nothing is, right after a start and while the broker is away."""
-    asked = uuid4()
-    monkeypatch.setattr(following, "follow", lambda *_: Followed(asked, "ann", None))
-    monkeypatch.setattr(Followed, "estimate", estimate)
-    monkeypatch.setattr(sales, "views", dict)
-    monkeypatch.setattr(attempts, "signed_place", lambda *_: "")
+    """Nothing is known right after a start, and while the broker is unavailable."""
+    request_id = uuid4()
+    monkeypatch.setattr(purchase_status, "fetch_status", lambda *_: PurchaseStatus(request_id, "ann", None))
+    monkeypatch.setattr(PurchaseStatus, "estimate", estimate)
+    monkeypatch.setattr(sales, "current_views", dict)
+    monkeypatch.setattr(attempts, "find_signed_position", lambda *_: "")
     browser = Client(headers={"accept-language": "en"})
-    browser.cookies[COOKIE] = tokens.issue("ann")
-    page = browser.get(f"/p/{asked}").content.decode()
-    assert all(each in page for each in said)
+    browser.cookies[COOKIE] = tokens.issue_token("ann")
+    page = browser.get(f"/p/{request_id}").content.decode()
+    assert all(text in page for text in texts)

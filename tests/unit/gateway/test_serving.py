@@ -13,10 +13,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 from greenlet import getcurrent
 
-from seckill.serving import Answer, Serving, answer_of, environ_of
+from gateway.serving import Answer, Serving, answer_of, environ_of
 
 LIMIT = 1000
 pytestmark = pytest.mark.urls(__name__)
@@ -31,6 +32,7 @@ def waits(request: HttpRequest) -> HttpResponse:
     return HttpResponse(me.parent.switch())
 
 
+@csrf_exempt
 def where(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"{threading.get_ident()} {request.body.decode()}")
 
@@ -181,7 +183,7 @@ def test_a_body_that_does_not_arrive_in_time_is_408_and_ends_the_connection(monk
         await serving().__rsgi__(Scope("/api/v1/where", ("content-length", "4"), method="POST"), protocol)
         return protocol.answer
 
-    monkeypatch.setattr("seckill.serving.BODY_SECONDS_MAX", 0.0)
+    monkeypatch.setattr("gateway.serving.BODY_SECONDS_MAX", 0.0)
     answer = asyncio.run(work())
     assert answer is not None and answer.status == 408
     assert ("connection", "close") in answer.headers

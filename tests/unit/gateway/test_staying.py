@@ -40,7 +40,7 @@ def test_everything_else_gets_a_thread(path: str) -> None:
 
 
 def test_sales_that_may_have_to_be_asked_for_do_not_stay(snapshot: sales._Snapshot) -> None:
-    snapshot.taken_at = time.monotonic() - sales.FRESH_S + sales.KEPT_S / 2
+    snapshot.taken_at = time.monotonic() - sales.FRESH_S + sales.REFRESH_INTERVAL_S / 2
     assert not stays("GET", "/api/v1/sales")
     assert stays("POST", "/api/v1/sales/1/purchases")
 

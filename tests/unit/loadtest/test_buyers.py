@@ -1,4 +1,4 @@
-"""Buyers behave as their characters say. No network: the test answers each of their calls itself."""
+"""Buyers behave as their characters say. There is no network: the test responds to each call itself."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-from loadtest.buyers import Answer, Call, Pause, Person, Together, life
-from loadtest.characters import FARM, FLOOD, GREEDY, HONEST, IMPATIENT, STORM, Character, Mixture
+from loadtest.buyer_profiles import FARM, FLOOD, GREEDY, HONEST, IMPATIENT, STORM, Character, Mixture
+from loadtest.buyers import Call, Pause, Person, Response, Together, run_person
 
-Gateway = Callable[[Call], Answer]
+Gateway = Callable[[Call], Response]
 ONE = "00000000-0000-8000-8000-000000000001"
 
 
-class World:
-    """Answers calls, counts pauses as time, and keeps what it saw."""
+class BuyerSimulation:
+    """Responds to calls, counts pauses as time, and records all steps."""
 
     def __init__(self, gateway: Gateway, patience_s: float = 60.0) -> None:
         self.gateway, self.patience_s = gateway, patience_s
@@ -24,170 +24,172 @@ class World:
         self.pauses: list[float] = []
         self.together: list[int] = []
 
-    def lives(self, character: Character) -> str:
+    def run(self, character: Character) -> str:
         person = Person("anna", "10.0.0.1", character, random.Random(1), lambda: self.now_s > self.patience_s)
-        return str(self._drive(life(person, 7)))
+        return str(self._run_steps(run_person(person, 7)))
 
-    def asked(self, what: str = "purchase") -> list[Call]:
+    def calls_for(self, what: str = "purchase") -> list[Call]:
         return [call for call in self.calls if call.what == what]
 
-    def _drive(self, steps: Generator[Any, Any, Any]) -> Any:
-        answer: Any = None
+    def _run_steps(self, steps: Generator[Any, Any, Any]) -> Any:
+        result: Any = None
         while True:
             try:
-                step = steps.send(answer)
+                step = steps.send(result)
             except StopIteration as end:
                 return end.value
             match step:
                 case Call():
                     self.calls.append(step)
-                    answer = self.gateway(step)
+                    result = self.gateway(step)
                 case Pause(seconds):
                     self.pauses.append(seconds)
                     self.now_s += seconds
-                    answer = None
+                    result = None
                 case Together(several):
                     self.together.append(len(several))
-                    answer = [self._drive(each) for each in several]
+                    result = [self._run_steps(each) for each in several]
 
 
-def shop(state: str = "SOLD_OUT", *attempts: Answer) -> Gateway:
-    """Accepts after these attempts; a look shows the state, once paid PAID."""
-    left = list(attempts)
+def shop(state: str = "SOLD_OUT", *attempts: Response) -> Gateway:
+    """Accepts after these attempts; a poll shows the state, or PAID after a payment."""
+    remaining = list(attempts)
     now = {"state": state, "order_id": "order-1"}
 
-    def gateway(call: Call) -> Answer:
+    def gateway(call: Call) -> Response:
         match call.what:
             case "session":
-                return Answer(201, {"token": "t"})
+                return Response(201, {"token": "t"})
             case "sale":
-                return Answer(200, {"opens_at_ms": 0, "now_ms": 0})
+                return Response(200, {"opens_at_ms": 0, "now_ms": 0})
             case "ticket":
-                return Answer(201, {"ticket": "T"})
+                return Response(201, {"ticket": "T"})
             case "purchase":
                 assert call.headers["Purchase-Ticket"] == "T"
-                if left:
-                    return left.pop(0)
-                return Answer(202, {"request_id": f"{ONE}-{call.said['key']}", "partition": 1, "offset": 2})
+                if remaining:
+                    return remaining.pop(0)
+                return Response(202, {"request_id": f"{ONE}-{call.fields['key']}", "partition": 1, "offset": 2})
             case "pay":
                 now["state"] = "PAID"
-                return Answer(202, {})
+                return Response(202, {})
             case "cancel":
                 now["state"] = "CANCELLED"
-                return Answer(202, {})
-        return Answer(200, now)
+                return Response(202, {})
+        return Response(200, now)
 
     return gateway
 
 
-def test_an_honest_buyer_signs_in_looks_at_the_page_asks_and_follows() -> None:
-    world = World(shop())
-    assert world.lives(HONEST) == "SOLD_OUT"
-    assert [call.what for call in world.calls] == ["session", "sale", "ticket", "purchase", "poll"]
-    assert world.asked()[0].headers["Authorization"] == "Bearer t"
+def test_an_honest_buyer_signs_in_opens_the_sale_buys_and_polls() -> None:
+    simulation = BuyerSimulation(shop())
+    assert simulation.run(HONEST) == "SOLD_OUT"
+    assert [call.what for call in simulation.calls] == ["session", "sale", "ticket", "purchase", "poll"]
+    assert simulation.calls_for()[0].headers["Authorization"] == "Bearer t"
 
 
-def test_before_the_gong_the_page_is_refreshed_and_nothing_is_asked() -> None:
-    world = World(shop())
-    gateway = world.gateway
+def test_before_the_opening_a_buyer_only_refreshes_the_page() -> None:
+    simulation = BuyerSimulation(shop())
+    gateway = simulation.gateway
 
-    def closed_for_ten_seconds(call: Call) -> Answer:
+    def closed_for_ten_seconds(call: Call) -> Response:
         if call.what == "sale":
-            return Answer(200, {"opens_at_ms": 10_000, "now_ms": int(world.now_s * 1000)})
-        assert call.what != "purchase" or world.now_s >= 10
+            return Response(200, {"opens_at_ms": 10_000, "now_ms": int(simulation.now_s * 1000)})
+        assert call.what != "purchase" or simulation.now_s >= 10
         return gateway(call)
 
-    world.gateway = closed_for_ten_seconds
-    assert world.lives(HONEST) == "SOLD_OUT"
-    assert len(world.asked("sale")) > 5
+    simulation.gateway = closed_for_ten_seconds
+    assert simulation.run(HONEST) == "SOLD_OUT"
+    assert len(simulation.calls_for("sale")) > 5
 
 
-def test_he_tries_again_under_the_same_key_and_waits_as_long_as_he_is_told() -> None:
-    world = World(shop("SOLD_OUT", Answer(0, {}, None, "gone"), Answer(503, {}, 4.0), Answer(429, {}, 99.0)))
-    world.lives(HONEST)
-    assert [call.said["key"] for call in world.asked()] == ["key-1"] * 4
-    assert 2 <= world.pauses[1] <= 6
-    assert world.pauses[2] <= 15  # nobody waits for minutes
+def test_a_retry_uses_the_same_key_and_waits_as_long_as_retry_after_says() -> None:
+    simulation = BuyerSimulation(
+        shop("SOLD_OUT", Response(0, {}, None, "gone"), Response(503, {}, 4.0), Response(429, {}, 99.0))
+    )
+    simulation.run(HONEST)
+    assert [call.fields["key"] for call in simulation.calls_for()] == ["key-1"] * 4
+    assert 2 <= simulation.pauses[1] <= 6
+    assert simulation.pauses[2] <= 15  # a long Retry-After is capped
 
 
-def test_a_storm_clicks_four_times_and_waits_for_nothing() -> None:
-    world = World(shop("SOLD_OUT", *[Answer(429, {}, 9.0)] * 8))
-    world.lives(STORM)
-    assert world.together == [1, 4]
-    assert max(world.pauses) < 1
+def test_a_retry_storm_clicks_four_times_and_ignores_retry_after() -> None:
+    simulation = BuyerSimulation(shop("SOLD_OUT", *[Response(429, {}, 9.0)] * 8))
+    simulation.run(STORM)
+    assert simulation.together == [1, 4]
+    assert max(simulation.pauses) < 1
 
 
-def test_a_ticket_that_is_refused_is_fetched_anew_and_clicks_at_once_share_one() -> None:
-    world = World(shop("SOLD_OUT", Answer(403, {"type": "/problems/ticket-expired"})))
-    world.lives(HONEST)
-    assert [call.what for call in world.calls][2:6] == ["ticket", "purchase", "ticket", "purchase"]
-    world = World(shop())
-    world.lives(STORM)
-    assert len(world.asked("ticket")) == 1
-    assert len(world.asked()) == 4
+def test_a_refused_ticket_is_replaced_and_simultaneous_clicks_share_one_ticket() -> None:
+    simulation = BuyerSimulation(shop("SOLD_OUT", Response(403, {"type": "/problems/ticket-expired"})))
+    simulation.run(HONEST)
+    assert [call.what for call in simulation.calls][2:6] == ["ticket", "purchase", "ticket", "purchase"]
+    simulation = BuyerSimulation(shop())
+    simulation.run(STORM)
+    assert len(simulation.calls_for("ticket")) == 1
+    assert len(simulation.calls_for()) == 4
 
 
-def test_who_waits_looks_again_when_he_is_told_to() -> None:
-    world = World(shop("QUEUED"), patience_s=20)
-    gateway = world.gateway
-    world.gateway = lambda call: gateway(call)._replace(poll_after_s=7.0)
-    world.lives(HONEST)
-    assert set(world.pauses) == {7.0}
-    world.pauses, world.now_s = [], 0.0
-    world.lives(STORM)
-    assert max(world.pauses) < 7
+def test_a_waiting_buyer_polls_when_the_gateway_says() -> None:
+    simulation = BuyerSimulation(shop("QUEUED"), patience_s=20)
+    gateway = simulation.gateway
+    simulation.gateway = lambda call: gateway(call)._replace(poll_after_s=7.0)
+    simulation.run(HONEST)
+    assert set(simulation.pauses) == {7.0}
+    simulation.pauses, simulation.now_s = [], 0.0
+    simulation.run(STORM)
+    assert max(simulation.pauses) < 7
 
 
-def test_a_refusal_for_good_ends_it() -> None:
-    world = World(shop("SOLD_OUT", Answer(410, {"type": "/problems/sale-closed"})))
-    assert world.lives(HONEST) == "never accepted (410 /problems/sale-closed)"
-    assert len(world.asked()) == 1
+def test_a_final_refusal_ends_the_purchase() -> None:
+    simulation = BuyerSimulation(shop("SOLD_OUT", Response(410, {"type": "/problems/sale-closed"})))
+    assert simulation.run(HONEST) == "never accepted (410 /problems/sale-closed)"
+    assert len(simulation.calls_for()) == 1
 
 
-def test_an_impatient_one_clicks_twice_under_one_key_and_a_greedy_one_has_two_keys() -> None:
-    world = World(shop())
-    world.lives(IMPATIENT)
-    assert [call.said["key"] for call in world.asked()] == ["key-1", "key-1"]
-    world = World(shop())
-    assert world.lives(GREEDY) == "2 × SOLD_OUT"
-    assert [call.said["key"] for call in world.asked()] == ["key-1", "key-2"]
+def test_an_impatient_buyer_clicks_twice_with_one_key_and_a_greedy_one_uses_two_keys() -> None:
+    simulation = BuyerSimulation(shop())
+    simulation.run(IMPATIENT)
+    assert [call.fields["key"] for call in simulation.calls_for()] == ["key-1", "key-1"]
+    simulation = BuyerSimulation(shop())
+    assert simulation.run(GREEDY) == "2 × SOLD_OUT"
+    assert [call.fields["key"] for call in simulation.calls_for()] == ["key-1", "key-2"]
 
 
-def test_a_farm_is_many_accounts_at_one_address() -> None:
-    world = World(shop("AWAITING_PAYMENT"))
-    assert world.lives(FARM).startswith("farm: ")
-    assert len({call.said["user"] for call in world.asked()}) == FARM.accounts
-    assert {call.headers["X-Forwarded-For"] for call in world.calls} == {"10.0.0.1"}
+def test_an_account_farm_is_many_accounts_at_one_address() -> None:
+    simulation = BuyerSimulation(shop("AWAITING_PAYMENT"))
+    assert simulation.run(FARM).startswith("farm: ")
+    assert len({call.fields["user"] for call in simulation.calls_for()}) == FARM.accounts
+    assert {call.headers["X-Forwarded-For"] for call in simulation.calls} == {"10.0.0.1"}
 
 
-def test_a_flood_is_one_account_with_a_thousand_keys_each_tried_once() -> None:
-    world = World(shop("SOLD_OUT", *[Answer(429, {}, 1.0)] * FLOOD.keys))
-    world.lives(FLOOD)
-    assert len({call.said["key"] for call in world.asked()}) == len(world.asked()) == 1000
-    assert {call.said["user"] for call in world.asked()} == {"anna"}
-    assert not world.pauses
+def test_a_request_flood_is_one_account_with_a_thousand_keys_each_tried_once() -> None:
+    simulation = BuyerSimulation(shop("SOLD_OUT", *[Response(429, {}, 1.0)] * FLOOD.keys))
+    simulation.run(FLOOD)
+    assert len({call.fields["key"] for call in simulation.calls_for()}) == len(simulation.calls_for()) == 1000
+    assert {call.fields["user"] for call in simulation.calls_for()} == {"anna"}
+    assert not simulation.pauses
 
 
-def test_who_gets_something_pays_cancels_or_walks_away() -> None:
-    assert World(shop("AWAITING_PAYMENT")).lives(replace(HONEST, pay=1.0)) == "PAID"
-    assert World(shop("AWAITING_PAYMENT")).lives(replace(HONEST, pay=0.0, cancel=1.0)) == "CANCELLED"
-    world = World(shop("AWAITING_PAYMENT"))
-    assert world.lives(replace(HONEST, pay=0.0, cancel=0.0)) == "AWAITING_PAYMENT"
-    assert not world.asked("pay")
+def test_a_buyer_with_a_unit_pays_cancels_or_does_nothing() -> None:
+    assert BuyerSimulation(shop("AWAITING_PAYMENT")).run(replace(HONEST, pay=1.0)) == "PAID"
+    assert BuyerSimulation(shop("AWAITING_PAYMENT")).run(replace(HONEST, pay=0.0, cancel=1.0)) == "CANCELLED"
+    simulation = BuyerSimulation(shop("AWAITING_PAYMENT"))
+    assert simulation.run(replace(HONEST, pay=0.0, cancel=0.0)) == "AWAITING_PAYMENT"
+    assert not simulation.calls_for("pay")
 
 
-def test_everybody_goes_home_when_his_time_is_over() -> None:
-    def never(call: Call) -> Answer:
-        return Answer(0, {}, None, "nobody there")
+def test_a_buyer_gives_up_when_the_time_is_over() -> None:
+    def never(call: Call) -> Response:
+        return Response(0, {}, None, "connection refused")
 
-    assert World(never).lives(HONEST) == "not signed in"
-    assert World(shop("QUEUED")).lives(HONEST) == "QUEUED when time was over"
+    assert BuyerSimulation(never).run(HONEST) == "not signed in"
+    assert BuyerSimulation(shop("QUEUED")).run(HONEST) == "QUEUED when time was over"
 
 
-def test_a_mixture_has_the_shares_that_it_says() -> None:
+def test_a_mixture_has_the_declared_shares() -> None:
     chance = random.Random(1)
-    crowd = [Mixture(double_click=0.5, greedy=0.25, storm=0.1).somebody(chance) for _ in range(4000)]
-    people = [each for each in crowd if each.name != "storm"]
-    assert 0.08 < 1 - len(people) / len(crowd) < 0.12
+    characters = [Mixture(double_click=0.5, greedy=0.25, storm=0.1).pick_character(chance) for _ in range(4000)]
+    people = [each for each in characters if each.name != "storm"]
+    assert 0.08 < 1 - len(people) / len(characters) < 0.12
     assert 0.45 < sum(each.clicks == 2 for each in people) / len(people) < 0.55
     assert 0.2 < sum(each.keys == 2 for each in people) / len(people) < 0.3

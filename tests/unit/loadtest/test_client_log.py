@@ -1,4 +1,4 @@
-"""The log of a crowd is evidence: whole, or seen to be cut off; and declared before the first request."""
+"""The log of a crowd is complete or recognisably incomplete, and is listed in the manifest before the first request."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import os
 import signal
 from pathlib import Path
 
-from loadtest.buyers import Answer, Call
-from loadtest.ledger import MANIFEST, ClientLog, declare, now_ms
-from seckill.consistency.sources import files
+from loadtest.buyers import Call, Response
+from loadtest.client_log import MANIFEST, ClientLog, declare, now_ms
+from seckill.report.sources import files
 
 CALL = Call(
     "purchase", "POST", "/sales/1/purchases", "", {}, {"quantity": 1},
     {"user": "anna", "key": "key-1", "sale": 1, "quantity": 1}, ("request_id", "partition", "offset"),
 )  # fmt: skip
-ACCEPTED = Answer(202, {"request_id": "00000000-0000-8000-8000-000000000001", "partition": 1, "offset": 2})
+ACCEPTED = Response(202, {"request_id": "00000000-0000-8000-8000-000000000001", "partition": 1, "offset": 2})
 
 
-def test_a_closed_log_is_whole_and_says_what_each_buyer_was_told(tmp_path: Path) -> None:
+def test_a_closed_log_is_complete_and_has_every_response(tmp_path: Path) -> None:
     log = ClientLog(tmp_path / "a.jsonl", sale=1)
     log.record(CALL, now_ms(), ACCEPTED)
-    log.record(CALL, now_ms(), Answer(0, {}, None, "OSError: gone"))
+    log.record(CALL, now_ms(), Response(0, {}, None, "OSError: gone"))
     log.close()
-    crowd = files.crowd([tmp_path / "a.jsonl"])
+    crowd = files.read_crowd_logs([tmp_path / "a.jsonl"])
     assert crowd.faults == []
     assert [(attempt.status, attempt.partition, attempt.offset) for attempt in crowd.attempts] == [
         (202, 1, 2), (0, None, None),
@@ -41,13 +41,13 @@ def _write_until_killed(path: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_worker_that_is_killed_leaves_evidence_that_is_cut_off(tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_an_incomplete_log(tmp_path: Path) -> None:
     path = tmp_path / "killed.jsonl"
     worker = multiprocessing.get_context("spawn").Process(target=_write_until_killed, args=(path,))
     worker.start()
     worker.join(60)
     assert worker.exitcode == -signal.SIGKILL
-    crowd = files.crowd([path])
+    crowd = files.read_crowd_logs([path])
     assert any("cut off" in fault for fault in crowd.faults)
     assert len(crowd.attempts) >= 1000
     declared = [run["log"] for run in json.loads((tmp_path / MANIFEST).read_text())["runs"]]
@@ -59,7 +59,7 @@ def _declare_some(folder: Path, first: int) -> None:
         declare(folder / f"{number}.jsonl", 1, 1)
 
 
-def test_workers_that_declare_at_the_same_time_are_all_declared(tmp_path: Path) -> None:
+def test_workers_that_register_at_the_same_time_are_all_in_the_manifest(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_declare_some, args=(tmp_path, 100 * number)) for number in range(3)]
     for worker in workers:

@@ -1,51 +1,52 @@
-"""Settings by Kafka's names: what is unknown or makes no sense stops the start and says what to do."""
+"""Settings by Kafka's names. An unknown name or an invalid value is an error that says what to change."""
 
 from __future__ import annotations
 
 import pytest
 
-from mqcore.config import BadConfig, BrokerConfig, Listener, as_text, host_and_port, read, settings
-from mqcore.settings import check_default
+from mqcore.config import BrokerConfig, Listener, as_text, parse_config, settings
+from mqcore.config_values import BadConfig, host_and_port
+from mqcore.topic_defaults import check_default
 
 
-def test_nothing_said_means_kafkas_defaults() -> None:
-    assert read("") == BrokerConfig()
+def test_an_empty_configuration_gives_the_defaults() -> None:
+    assert parse_config("") == BrokerConfig()
 
 
-def test_names_may_be_written_flat_or_nested() -> None:
-    flat = read('"log.dirs" = "a"\n"num.partitions" = 3\n"auto.create.topics.enable" = false')
-    nested = read('[log]\ndirs = "a"\n[num]\npartitions = 3\n[auto.create.topics]\nenable = false')
+def test_names_may_be_flat_or_nested_tables() -> None:
+    flat = parse_config('"log.dirs" = "a"\n"num.partitions" = 3\n"auto.create.topics.enable" = false')
+    nested = parse_config('[log]\ndirs = "a"\n[num]\npartitions = 3\n[auto.create.topics]\nenable = false')
     assert flat == nested
     assert (flat.log_dirs, flat.num_partitions, flat.auto_create_topics_enable) == ("a", 3, False)
 
 
-def test_a_list_is_what_kafka_writes_with_commas() -> None:
-    config = read('listeners = ["IN://127.0.0.1:1", "OUT://127.0.0.1:2"]')
+def test_a_toml_list_is_the_same_as_kafkas_comma_separated_text() -> None:
+    config = parse_config('listeners = ["IN://127.0.0.1:1", "OUT://127.0.0.1:2"]')
     assert [listener.name for listener in config.listener_list()] == ["IN", "OUT"]
 
 
-def test_overrides_win_over_the_file_and_later_ones_over_earlier() -> None:
-    config = read('"num.partitions" = 3', ["num.partitions=4", " num.partitions = 5 "])
+def test_an_override_replaces_the_file_and_a_later_override_an_earlier_one() -> None:
+    config = parse_config('"num.partitions" = 3', ["num.partitions=4", " num.partitions = 5 "])
     assert config.num_partitions == 5
 
 
-def test_an_override_may_hold_an_equals_sign() -> None:
-    assert read("", ["broker.rack=a=b"]).broker_rack == "a=b"
+def test_the_value_of_an_override_may_contain_an_equals_sign() -> None:
+    assert parse_config("", ["broker.rack=a=b"]).broker_rack == "a=b"
 
 
-def test_topic_defaults_are_kept_by_name_for_those_who_know_them() -> None:
-    config = read('[log.retention]\nhours = 2\n[log]\n"segment.bytes" = 1048576', [], check_default)
+def test_topic_defaults_are_kept_by_name() -> None:
+    config = parse_config('[log.retention]\nhours = 2\n[log]\n"segment.bytes" = 1048576', [], check_default)
     assert config.topic_defaults == {"log.retention.hours": "2", "log.segment.bytes": "1048576"}
 
 
 @pytest.mark.parametrize(
-    ("text", "overrides", "says"),
+    ("text", "overrides", "message"),
     [
         ("num.partition = 3", [], "num.partition=3: unknown setting"),
         ("", ["no.such.thing=1"], "no.such.thing=1: unknown setting"),
-        ("", ["num.partitions"], "--set wants name=value, got 'num.partitions'"),
+        ("", ["num.partitions"], "--set must be NAME=VALUE, got 'num.partitions'"),
         ("", ["num.partitions=many"], "num.partitions must be a whole number, got 'many'"),
-        ("", ["num.partitions=0"], "num.partitions=0 is below 1"),
+        ("", ["num.partitions=0"], "num.partitions must be at least 1, got 0"),
         ('"num.partitions" = true', [], "num.partitions must be a whole number, got 'True'"),
         ("", ["auto.create.topics.enable=yes"], "auto.create.topics.enable must be true or false, got 'yes'"),
         ("", ["log.retention.hours=soon"], "log.retention.hours=soon: must be a whole number"),
@@ -53,12 +54,12 @@ def test_topic_defaults_are_kept_by_name_for_those_who_know_them() -> None:
         ("", ["num.partitions=1_000"], "num.partitions must be a whole number, got '1_000'"),
         ("", ["num.partitions=--5"], "num.partitions must be a whole number, got '--5'"),
         ("", ["num.partitions=٣"], "num.partitions must be a whole number"),
-        ("", ["num.partitions=99999999999"], "num.partitions=99999999999 is above 2147483647"),
-        ("", ["connections.max.idle.ms=9999999999999999999"], "is above 9223372036854775807"),
+        ("", ["num.partitions=99999999999"], "num.partitions must be at most 2147483647, got 99999999999"),
+        ("", ["connections.max.idle.ms=9999999999999999999"], "must be at most 9223372036854775807"),
         ("", ["num.partitions=" + "9" * 5000], "num.partitions must be a whole number, got '999"),
-        ('"num.partitions" = ' + "9" * 4000, [], "a number of more than 40 digits is above"),
-        ('"num.partitions" = ' + "9" * 5000, [], "the configuration file is no TOML"),
-        ("a = " + "[" * 100_000, [], "the configuration file is no TOML"),
+        ('"num.partitions" = ' + "9" * 4000, [], "must be at most 2147483647, got a number of more than 40 digits"),
+        ('"num.partitions" = ' + "9" * 5000, [], "the configuration file is not valid TOML"),
+        ("a = " + "[" * 100_000, [], "the configuration file is not valid TOML"),
         ("", ["log.retention.hours=--5"], "log.retention.hours=--5: must be a whole number"),
         ("", ["log.retention.hours=1_000"], "log.retention.hours=1_000: must be a whole number"),
         ("", ["log.retention.hours=9999999999999999"], "log.retention.hours=9999999999999999: "),
@@ -70,35 +71,39 @@ def test_topic_defaults_are_kept_by_name_for_those_who_know_them() -> None:
         ("", ["log.cleaner.min.cleanable.ratio=0.0_5"], "must be a number"),
         ("", ["log.cleaner.min.cleanable.ratio=inf"], "must be a finite number"),
         ("", ["x" * 5000 + "=1"], "unknown setting"),
-        ("", ["broker.rack=" + "x" * 1001], "broker.rack has 1001 characters, at most 1000 are allowed"),
-        ("", ["broker.rack=a\nb"], "broker.rack contains a character that cannot be printed"),
-        ("", ["broker.rack=\udcff"], "broker.rack contains a character that cannot be printed"),
-        ("", ["log.dirs=a\0b"], "log.dirs contains a zero byte"),
-        ("", ["listeners=A://h:" + "9" * 900], "is not HOST:PORT"),
-        ("", ["listeners=A://h:" + "9" * 5000], "at most 1000 are allowed"),
-        ("", ["listeners=A://" + "h" * 64 + ":1"], "is not the name of a host"),
-        ("num.partitions = ", [], "the configuration file is no TOML"),
-        ("", ["listeners="], "listeners is empty"),
-        ("", ["listeners=127.0.0.1:9092"], "'127.0.0.1:9092' is not NAME://HOST:PORT"),
-        ("", ["listeners=A://127.0.0.1"], "'127.0.0.1' is not HOST:PORT"),
-        ("", ["listeners=A://127.0.0.1:99999"], "is not HOST:PORT"),
-        ("", ["listeners=A://127.0.0.1:١"], "is not HOST:PORT"),
-        ("", ["listeners=A://h:1,a://h:2"], "a is there twice"),
-        ("", ["advertised.listeners=B://h:1"], "advertised.listeners names B, which is not among listeners"),
-        ("", ["listener.security.protocol.map=PLAINTEXT:SSL"], "only PLAINTEXT is served yet"),
-        ("", ["metrics.listener=9100"], "metrics.listener: '9100' is not HOST:PORT"),
+        ("", ["broker.rack=" + "x" * 1001], "broker.rack must have at most 1000 characters, got 1001"),
+        ("", ["broker.rack=a\nb"], "broker.rack must contain printable characters only"),
+        ("", ["broker.rack=\udcff"], "broker.rack must contain printable characters only"),
+        ("", ["log.dirs=a\0b"], "log.dirs must not contain a zero byte"),
+        ("", ["listeners=A://h:" + "9" * 900], "must be HOST:PORT"),
+        ("", ["listeners=A://h:" + "9" * 5000], "at most 1000 characters"),
+        ("", ["listeners=A://" + "h" * 64 + ":1"], "is not a valid host name"),
+        ("num.partitions = ", [], "the configuration file is not valid TOML"),
+        ("", ["listeners="], "listeners must not be empty"),
+        ("", ["listeners=127.0.0.1:9092"], "must be NAME://HOST:PORT, got '127.0.0.1:9092'"),
+        ("", ["listeners=A://127.0.0.1"], "must be HOST:PORT, got '127.0.0.1'"),
+        ("", ["listeners=A://127.0.0.1:99999"], "must be HOST:PORT"),
+        ("", ["listeners=A://127.0.0.1:١"], "must be HOST:PORT"),
+        ("", ["listeners=A://h:1,a://h:2"], "listeners contains a twice"),
+        ("", ["advertised.listeners=B://h:1"], "advertised.listeners contains B, which is not one of listeners"),
+        ("", ["listener.security.protocol.map=PLAINTEXT:SSL"], "only PLAINTEXT is supported"),
+        ("", ["metrics.listener=9100"], "metrics.listener must be HOST:PORT, got '9100'"),
     ],
 )
-def test_what_is_wrong_stops_the_start_and_says_so(text: str, overrides: list[str], says: str) -> None:
+def test_an_invalid_setting_is_rejected_in_one_line_that_names_it(
+    text: str, overrides: list[str], message: str
+) -> None:
     with pytest.raises(BadConfig) as stopped:
-        read(text, overrides, check_default)
+        parse_config(text, overrides, check_default)
     assert (
-        says in str(stopped.value) and len(str(stopped.value)) < 400 and "\n" not in str(stopped.value).split("TOML")[0]
+        message in str(stopped.value)
+        and len(str(stopped.value)) < 400
+        and "\n" not in str(stopped.value).split("TOML")[0]
     )
 
 
 def test_listeners_have_their_own_advertised_addresses() -> None:
-    config = read(
+    config = parse_config(
         "",
         [
             "listeners=INSIDE://0.0.0.0:9092,OUTSIDE://[::]:9094",
@@ -112,17 +117,17 @@ def test_listeners_have_their_own_advertised_addresses() -> None:
     )
 
 
-def test_a_listener_that_is_not_advertised_tells_its_own_address() -> None:
-    config = read("", ["listeners=A://h:1,B://h:2", "advertised.listeners=A://x:9"])
+def test_a_listener_without_an_advertised_address_advertises_its_own() -> None:
+    config = parse_config("", ["listeners=A://h:1,B://h:2", "advertised.listeners=A://x:9"])
     assert config.listener_list()[1] == Listener("B", "h", 2, "h", 2)
 
 
-def test_addresses_are_taken_apart() -> None:
+def test_host_and_port_are_split() -> None:
     assert host_and_port("[::1]:80", "x") == ("::1", 80)
     assert host_and_port(":80", "x") == ("", 80)
 
 
-def test_every_setting_has_a_documentation_and_its_default_passes_its_own_check() -> None:
+def test_every_setting_is_documented_and_its_default_is_valid() -> None:
     for name, spec in settings().items():
         assert spec.metadata["doc"], name
-        assert read("", [f"{name}={as_text(spec.default)}"]) == BrokerConfig(), name
+        assert parse_config("", [f"{name}={as_text(spec.default)}"]) == BrokerConfig(), name

@@ -1,4 +1,4 @@
-"""The page Prometheus reads: names, kinds, labels and sums as its text format wants them."""
+"""The metrics page: names, types, labels and sums in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mqcore.metrics import LATENCY_BOUNDS_S, Metrics
 LINE = re.compile(r'[a-z_]+(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? [-+0-9.e]+')
 
 
-def test_every_line_is_one_that_prometheus_reads() -> None:
+def test_every_line_is_valid_in_the_text_format_of_prometheus() -> None:
     metrics = Metrics()
     metrics.requests.cell("Fetch").value += 3
     metrics.request_seconds.histogram("Fetch").observe(0.003)
-    metrics.observe("mqcore_lag", "records behind", ("group",), lambda: [(('a"b\\c\nd',), 5)])
+    metrics.add_computed("mqcore_lag", "records behind", ("group",), lambda: [(('a"b\\c\nd',), 5)])
     page = metrics.page()
     assert page.endswith("\n")
     for line in page.splitlines():
@@ -21,7 +21,7 @@ def test_every_line_is_one_that_prometheus_reads() -> None:
     assert 'mqcore_lag{group="a\\"b\\\\c\\nd"} 5' in page
 
 
-def test_each_family_says_what_it_means_and_of_which_kind_it_is_once() -> None:
+def test_each_metric_has_one_help_line_and_one_type_line() -> None:
     page = Metrics().page()
     helped = re.findall(r"# HELP (\S+) (.+)", page)
     typed = re.findall(r"# TYPE (\S+) (\S+)", page)
@@ -30,7 +30,7 @@ def test_each_family_says_what_it_means_and_of_which_kind_it_is_once() -> None:
     assert dict(typed)["mqcore_connections"] == "gauge" and dict(typed)["mqcore_requests_total"] == "counter"
 
 
-def test_a_cell_is_one_and_the_same_for_the_same_labels() -> None:
+def test_the_same_labels_always_give_the_same_cell() -> None:
     metrics = Metrics()
     metrics.requests.cell("Fetch").value += 1
     metrics.requests.cell("Fetch").value += 1
@@ -43,7 +43,7 @@ def test_large_numbers_keep_their_digits() -> None:
     assert "mqcore_received_bytes_total 123456789012" in metrics.page()
 
 
-def test_buckets_are_cumulative_and_end_with_everything() -> None:
+def test_buckets_are_cumulative_and_the_last_one_counts_everything() -> None:
     metrics = Metrics()
     histogram = metrics.request_seconds.histogram("Fetch")
     for seconds in (0.00005, 0.003, 0.003, 60):

@@ -1,4 +1,4 @@
-"""The payment provider of the sandbox: whom it obeys, and where a signed callback may go."""
+"""The payment provider of the sandbox: which requests it accepts, and where a signed callback may go."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
+from loadtest.sandbox.http_server import start_server
 from loadtest.sandbox.provider import Provider
-from loadtest.sandbox.serving import serve
 
 
 @pytest.fixture
@@ -22,16 +22,16 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
     made.close()
 
 
-def opened(provider: Provider, url: str) -> int:
+def open_payment(provider: Provider, url: str) -> int:
     body = {"id": str(uuid4()), "order_id": "7", "amount": 900, "callback_url": url}
-    return provider.answer("POST", "/payments", body, {})[0]
+    return provider.handle("POST", "/payments", body, {})[0]
 
 
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8000/x", "http://localhost/x", "http://[::1]:8/x", "http://front:8080/x"]
 )
 def test_a_callback_to_a_known_host_is_accepted(provider: Provider, url: str) -> None:
-    assert opened(provider, url) == 200
+    assert open_payment(provider, url) == 200
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_a_callback_to_a_known_host_is_accepted(provider: Provider, url: str) ->
     ],
 )
 def test_a_signed_callback_goes_to_no_other_host(provider: Provider, url: str) -> None:
-    assert opened(provider, url) == 400
+    assert open_payment(provider, url) == 400
 
 
 @pytest.mark.parametrize("sent", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-def test_what_a_web_page_can_send_without_asking_first_is_refused(provider: Provider, sent: str) -> None:
-    server = serve(0, provider.answer)
+def test_requests_that_any_web_page_could_send_are_refused(provider: Provider, sent: str) -> None:
+    server = start_server(0, provider.handle)
     client = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
     try:
         for kind, status in ((sent, 415), ("application/json; charset=utf-8", 200)):
             client.request("POST", "/control", '{"mode": "never"}', {"Content-Type": kind} if kind else {})
-            answer = client.getresponse()
-            answer.read()
-            assert answer.status == status
-            assert provider.behaviour.paying.mode == ("never" if status == 200 else "at_once")
+            response = client.getresponse()
+            response.read()
+            assert response.status == status
+            assert provider.behaviour.payments.mode == ("never" if status == 200 else "at_once")
     finally:
         client.close()
         server.shutdown()

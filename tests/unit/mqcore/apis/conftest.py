@@ -1,4 +1,4 @@
-"""The broker that most of these tests talk to."""
+"""The broker that most of these tests use."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.mqcore.apis.stack import Stack
+from tests.unit.mqcore.apis.running_broker import RunningBroker
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    with Stack(tmp_path / "data") as stack:
-        yield stack
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    with RunningBroker(tmp_path / "data") as broker:
+        yield broker

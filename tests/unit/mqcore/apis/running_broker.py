@@ -1,13 +1,13 @@
-"""A whole broker for the tests of API modules: real rooms, real files, no client.
+"""A whole broker for the tests of API modules, with real files but without a client.
 
-`ask` takes a request through its schema into the module that `TABLE` has for it, and the answer back through its
-schema, so that what a module says is checked against the version it says it in.
+`request` encodes a request with its schema, passes it to the handler in `TABLE`, and decodes the response with its
+schema, so each test also checks that the response fits its version.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,41 +16,38 @@ from mqcore.apis.call import LATER
 from mqcore.apis.services import Services
 from mqcore.apis.table import TABLE
 from mqcore.broker import Broker
-from mqcore.config import read
+from mqcore.config import parse_config
 from mqcore.controller.commands import ControllerCommand
-from mqcore.settings import check_default
+from mqcore.host import real_world
+from mqcore.topic_defaults import check_default
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.messages import decode_response, encode_request
 from mqcore.wire.records import Record
+from tests.unit.mqcore.fake_call import FakeCall
 
 DEADLINE_S = 20
 NO_CONFIGS: Mapping[str, str] = {}
 
 
-class StackCall:
-    """Implements `mqcore.apis.call.Call`; `response` is there once it was answered."""
-
-    client_id = "tester"
-    client_host = "127.0.0.1"
-    listener = "PLAINTEXT"
+class AwaitableCall(FakeCall):
+    """`response` can be awaited."""
 
     def __init__(self, services: Services, version: int) -> None:
-        self.services = services
-        self.version = version
+        super().__init__(services, version)
         self.response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.when_gone: Callable[[], None] | None = None
 
     def answer(self, response: Any) -> None:
+        super().answer(response)
         self.response.set_result(response)
 
     def hang_up(self) -> None:
-        raise AssertionError("nobody asked for that")
+        raise AssertionError("the handler closed the connection")
 
 
-class Stack:
+class RunningBroker:
     def __init__(self, data: Path, *settings: str) -> None:
         overrides = [f"log.dirs={data}", "listeners=PLAINTEXT://127.0.0.1:0", "node.id=1", *settings]
-        self.config = read("", overrides, check_default)
+        self.config = parse_config("", overrides, check_default)
         self.data = data
 
     def __enter__(self) -> Self:
@@ -63,7 +60,7 @@ class Stack:
         return self
 
     async def _start(self) -> Broker:
-        broker = Broker(self.config)
+        broker = Broker(self.config, real_world(self.config.log_dirs))
         await broker.start()
         return broker
 
@@ -75,22 +72,22 @@ class Stack:
     def services(self) -> Services:
         return self.broker.services
 
-    def ask(self, key: int, version: int, **request: Any) -> Any:
-        """The response, decoded."""
-        body = self._runner.run(asyncio.wait_for(self._ask(key, version, request), DEADLINE_S))
+    def request(self, key: int, version: int, **request: Any) -> Any:
+        """The decoded response."""
+        body = self._runner.run(asyncio.wait_for(self._request(key, version, request), DEADLINE_S))
         return decode_response(key, version, body)
 
-    async def _ask(self, key: int, version: int, request: dict[str, Any]) -> bytes:
+    async def _request(self, key: int, version: int, request: dict[str, Any]) -> bytes:
         served = TABLE[key]
-        call = StackCall(self.services, version)
-        body = bytearray(encode_request(key, version, request))  # the broker stamps batches in their frames
+        call = AwaitableCall(self.services, version)
+        body = bytearray(encode_request(key, version, request))  # writable, because batches are stamped in it
         response = served.handle(served.decode(version, memoryview(body), 0), call)
         if response is LATER:
             response = await call.response
         return b"".join(piece for piece in served.encode(version, response) if isinstance(piece, bytes | bytearray))
 
     def submit(self, *commands: ControllerCommand) -> None:
-        """What the broker asks of the controller by itself; several are submitted at once."""
+        """Submit commands to the controller, all in one turn of the loop."""
 
         async def done() -> None:
             answers: list[asyncio.Future[object]] = [asyncio.get_running_loop().create_future() for _ in commands]
@@ -100,19 +97,19 @@ class Stack:
 
         self._runner.run(asyncio.wait_for(done(), DEADLINE_S))
 
-    # Short words for what many tests begin with
+    # ── what many tests begin with ───────────────────────────────────────────────────────────────
 
-    def create(self, name: str, partitions: int = 1, configs: Mapping[str, str] = NO_CONFIGS) -> None:
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = NO_CONFIGS) -> None:
         topic = {
             "name": name,
             "num_partitions": partitions,
             "replication_factor": -1,
             "configs": [{"name": key, "value": value} for key, value in configs.items()],
         }
-        (made,) = self.ask(19, 7, topics=[topic]).topics
+        (made,) = self.request(19, 7, topics=[topic]).topics
         assert made.error_code == ErrorCode.NONE, made.error_message
 
-    def write(self, topic: str, count: int, partition: int = 0) -> None:
+    def append_records(self, topic: str, count: int, partition: int = 0) -> None:
         async def append() -> None:
             found = self.services.partitions.get(topic, partition)
             assert found is not None
@@ -121,8 +118,8 @@ class Stack:
 
         self._runner.run(append())
 
-    def append(self, topic: str, records: Sequence[Record], partition: int = 0) -> None:
-        """One batch of the broker's own records, also one above the limit of a batch."""
+    def append_batch(self, topic: str, records: Sequence[Record], partition: int = 0) -> None:
+        """Append one batch of the broker's own records, even if it exceeds the limit of a batch."""
 
         async def append() -> None:
             found = self.services.partitions.get(topic, partition) or self.services.observer.partition
@@ -131,8 +128,8 @@ class Stack:
 
         self._runner.run(append())
 
-    def settings_of(self, topic: str) -> Any:
-        """What the log of its first partition goes by."""
+    def log_settings(self, topic: str) -> Any:
+        """The settings in effect for the first partition of a topic."""
         partition = self.services.partitions.get(topic, 0)
         assert partition is not None
         return partition.log.config

@@ -1,4 +1,4 @@
-"""What a frame makes the decoders allocate: for a lie about a count little, for a crowd of small things not much."""
+"""How much memory decoding a frame takes: little for a false count, and a limited amount for many small elements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MIB = 1 << 20
 
 
 def peak(key: int, version: int, body: bytes | bytearray) -> int:
-    """Bytes allocated, at the highest, while the body is decoded (or found to be no request)."""
+    """The peak of allocated bytes while the body is decoded or refused."""
     frame = memoryview(bytearray(body))
     decode = TABLE[key].decode
     kept: Any = None
     try:
-        decode(version, frame[:50], 0)  # the reader of this version is made once
+        decode(version, frame[:50], 0)  # compiles the reader of this version
     except BadFrame:
         pass
     tracemalloc.start()
@@ -45,7 +45,7 @@ def test_no_count_makes_a_decoder_allocate_more_than_four_times_the_frame(fill: 
 
 
 @pytest.mark.parametrize("count", [50_000, 1_000_000])
-def test_a_crowd_of_the_smallest_things_is_bounded_in_all(count: int) -> None:
-    """Topics without a name: two bytes each on the wire, and many times that in memory; so there may not be many."""
+def test_the_number_of_array_elements_in_a_request_is_limited(count: int) -> None:
+    """A topic without a name takes two bytes on the wire and many times that in memory, so their number is limited."""
     body = struct.pack(">i", count) + bytes(2 * count)
     assert peak(3, 1, body) < 16 * MIB

@@ -1,4 +1,4 @@
-"""The cast of the controller tests: a cluster of some brokers, and short words for what is asked of it."""
+"""Drives a controller without a journal, for a cluster of some brokers, and builds its commands."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from mqcore.controller.commands import (
     AlterConfigs,
     ConfigEdit,
     ControllerCommand,
+    CreatedTopic,
     CreateTopics,
+    DeletedTopic,
     NewTopic,
     RegisterBroker,
     ResourceEdits,
-    TopicGone,
-    TopicMade,
 )
-from mqcore.controller.configs import Check
 from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.machine import ControllerMachine
-from mqcore.controller.settings import BROKER_SYNONYMS
 from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.decision import Ticket
 from mqcore.identity import BrokerId
-from mqcore.log.config import validate
 from mqcore.wire.errors import ErrorCode, Refusal
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 
@@ -34,18 +31,14 @@ TICKET = Ticket(7)
 ONE_EACH = TopicDefaults(partitions=1, replication_factor=1)
 NO_CONFIGS: Mapping[str, str | None] = {}
 
-Answer = TopicMade | TopicGone | Refusal | None
-
-
-def check_broker(name: str, value: str) -> str | None:
-    return validate(BROKER_SYNONYMS[name].name, value)
+Answer = CreatedTopic | DeletedTopic | Refusal | None
 
 
 class Cluster:
-    """A controller that decides, applies and checks itself; `facts` is its journal."""
+    """A controller whose decisions are applied immediately; its invariants are checked each time."""
 
-    def __init__(self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH, check: Check = check_broker) -> None:
-        self.machine = ControllerMachine(defaults, check)
+    def __init__(self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH) -> None:
+        self.machine = ControllerMachine(defaults)
         self.facts: list[MetadataFact] = []
         self._now = VirtualClock().now()
         self._topics_made = 0
@@ -56,8 +49,8 @@ class Cluster:
     def image(self) -> ClusterImage:
         return self.machine.image
 
-    def ask(self, command: ControllerCommand) -> tuple[Answer, ...]:
-        """The answer, entry by entry; the facts have been applied."""
+    def submit(self, command: ControllerCommand) -> tuple[Answer, ...]:
+        """Decide a command, apply its facts and return one outcome for each entry."""
         decision = self.machine.decide(TICKET, command, self._now)
         self.facts += decision.facts
         for fact in decision.facts:
@@ -68,12 +61,12 @@ class Cluster:
         return answer
 
     def errors(self, command: ControllerCommand) -> list[ErrorCode]:
-        return [entry.error if isinstance(entry, Refusal) else ErrorCode.NONE for entry in self.ask(command)]
+        return [entry.error if isinstance(entry, Refusal) else ErrorCode.NONE for entry in self.submit(command)]
 
     def register(self, broker: int, host: str = "here") -> None:
         endpoints = (Endpoint("PLAINTEXT", host, 9092),)
         command = RegisterBroker(BrokerId(broker), UUID(int=broker), endpoints, None)
-        assert self.ask(command) == ()
+        assert self.submit(command) == ()
 
     def new_id(self) -> UUID:
         self._topics_made += 1

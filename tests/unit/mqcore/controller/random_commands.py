@@ -1,4 +1,4 @@
-"""Anything that a cluster may be asked, sense or nonsense, for tests that try all of it; and how two images compare."""
+"""Random commands for a cluster, valid and invalid ones; and the part of an image by which two are compared."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mqcore.controller.commands import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    MorePartitions,
     NewTopic,
+    PartitionIncrease,
 )
 from mqcore.controller.facts import ResourceType
 from mqcore.controller.image import ClusterImage
-from tests.unit.mqcore.controller.cast import edits
+from tests.unit.mqcore.controller.cluster_driver import edits
 
-Wish = Callable[[Callable[[], UUID]], ControllerCommand | int]
-"""Makes a command, given who makes up ids; a number: the broker of this number starts."""
+RandomCommand = Callable[[Callable[[], UUID]], ControllerCommand | int]
+"""Makes a command, given a source of new ids. A number stands for the start of the broker with that id."""
 
 names = st.sampled_from(["a", "b", "a.b", "a_b", "c", "__consumer_offsets", "no name"])
 small = st.integers(-2, 4)
@@ -39,22 +39,22 @@ resources = st.builds(
 )
 
 
-def _create(wanted: list[tuple[str, int, int]], validate_only: bool, internal: bool) -> Wish:
-    def wish(new_id: Callable[[], UUID]) -> ControllerCommand:
+def _create(wanted: list[tuple[str, int, int]], validate_only: bool, internal: bool) -> RandomCommand:
+    def make_command(new_id: Callable[[], UUID]) -> ControllerCommand:
         topics = (NewTopic(name, new_id(), partitions, replicas) for name, partitions, replicas in wanted)
         return CreateTopics(tuple(topics), validate_only, internal)
 
-    return wish
+    return make_command
 
 
-def _constant(command: ControllerCommand | int) -> Wish:
+def _constant(command: ControllerCommand | int) -> RandomCommand:
     return lambda new_id: command
 
 
-wishes: st.SearchStrategy[Wish] = st.one_of(
+random_commands: st.SearchStrategy[RandomCommand] = st.one_of(
     st.builds(_create, st.lists(st.tuples(names, small, small), max_size=3), st.booleans(), st.booleans()),
     st.lists(names, max_size=3).map(lambda gone: _constant(DeleteTopics(tuple((name, None) for name in gone)))),
-    st.lists(st.builds(MorePartitions, names, small), max_size=3).map(
+    st.lists(st.builds(PartitionIncrease, names, small), max_size=3).map(
         lambda topics: _constant(CreatePartitions(tuple(topics)))
     ),
     st.lists(resources, max_size=3).map(lambda changed: _constant(AlterConfigs(tuple(changed)))),
@@ -62,9 +62,11 @@ wishes: st.SearchStrategy[Wish] = st.one_of(
 )
 
 
-def seen(image: ClusterImage) -> object:
-    """All of an image that anybody can see."""
+def visible_state(image: ClusterImage) -> object:
+    """Everything in an image that its readers can see."""
     configs = {
-        (kind, name): dict(image.configs(kind, name)) for kind in ResourceType for name in image.configured(kind)
+        (kind, name): dict(image.configs(kind, name))
+        for kind in ResourceType
+        for name in image.configured_resources(kind)
     }
     return image.topics, image.topics_by_id, image.brokers, configs, image.next_producer_id, image.version

@@ -1,4 +1,4 @@
-"""The image: what facts make of it, also those that only a cluster has."""
+"""The image of the cluster after facts, including those that only several brokers make."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from mqcore.controller.facts import ConfigChanged, LeaderChanged, PartitionCreated, ResourceType, TopicCreated
 from mqcore.controller.image import ClusterImage
 from mqcore.identity import BrokerId, LeaderEpoch
-from tests.unit.mqcore.controller.cast import Cluster
+from tests.unit.mqcore.controller.cluster_driver import Cluster
 
 ORDERS = UUID(int=7)
 
 
-def test_a_broker_that_starts_again_leads_its_partitions_in_a_new_epoch() -> None:
+def test_a_restarted_broker_leads_its_partitions_in_a_new_epoch() -> None:
     cluster = Cluster()
     cluster.create("orders", partitions=2)
     cluster.register(1, host="elsewhere")
@@ -25,14 +25,14 @@ def test_a_broker_that_starts_again_leads_its_partitions_in_a_new_epoch() -> Non
     assert cluster.image.topics_by_id[cluster.image.topics["orders"].id].partitions == partitions
 
 
-def test_a_broker_that_starts_again_takes_nothing_from_others() -> None:
+def test_a_restarted_broker_does_not_take_over_other_partitions() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("orders", partitions=2)
     cluster.register(2)
     assert [part.leader_epoch for part in cluster.image.topics["orders"].partitions] == [0, 1]
 
 
-def test_what_a_reader_holds_does_not_change_under_it() -> None:
+def test_a_topic_image_that_a_reader_holds_does_not_change() -> None:
     cluster = Cluster()
     cluster.create("orders")
     before = cluster.image.topics["orders"]
@@ -43,14 +43,14 @@ def test_what_a_reader_holds_does_not_change_under_it() -> None:
     assert cluster.image.topics["orders"] != before
 
 
-def test_the_settings_in_an_image_cannot_be_written_to() -> None:
+def test_the_settings_of_a_topic_image_are_read_only() -> None:
     cluster = Cluster()
     cluster.create("orders", configs={"flush.ms": "5"})
     with pytest.raises(TypeError):
         cluster.image.topics["orders"].configs["flush.ms"] = "6"  # type: ignore[index]
 
 
-def test_a_partition_out_of_order_is_a_bug_and_not_a_fact() -> None:
+def test_a_partition_out_of_order_is_an_assertion_error() -> None:
     image = ClusterImage()
     image.apply(TopicCreated("orders", ORDERS))
     here = (BrokerId(1),)
@@ -58,8 +58,8 @@ def test_a_partition_out_of_order_is_a_bug_and_not_a_fact() -> None:
         image.apply(PartitionCreated(ORDERS, 1, here, here, here[0], LeaderEpoch(0), 0))
 
 
-def test_internal_topics_are_those_of_the_broker() -> None:
+def test_internal_topics_are_marked_in_the_image() -> None:
     image = ClusterImage()
     image.apply(TopicCreated("__consumer_offsets", ORDERS))
     image.apply(TopicCreated("orders", UUID(int=8)))
-    assert image.topics["__consumer_offsets"].internal and not image.topics["orders"].internal
+    assert image.topics["__consumer_offsets"].is_internal and not image.topics["orders"].is_internal

@@ -1,4 +1,4 @@
-"""A broker's view of the cluster: what is committed, in order, each fact once."""
+"""A broker's view of the cluster: everything that is committed, in order, each fact once."""
 
 from __future__ import annotations
 
@@ -8,45 +8,62 @@ from uuid import UUID
 import pytest
 
 from mqcore.controller import records
-from mqcore.controller.commands import CreateTopics, NewTopic
+from mqcore.controller.commands import ControllerAnswer, CreateTopics, NewTopic
 from mqcore.controller.facts import BrokerRegistered, MetadataFact, TopicCreated, TopicRemoved
 from mqcore.controller.machine import ControllerMachine
-from mqcore.controller.observer import MetadataObserver
+from mqcore.controller.observer import MetadataJournal, MetadataObserver
 from mqcore.controller.queue import Controller
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.partition_journal import PartitionJournal
 from mqcore.disk.memory import MemoryDisk
-from mqcore.identity import BrokerId, LeaderEpoch, TopicPartition
-from mqcore.log.config import LogConfig
+from mqcore.identity import METADATA_TOPIC, BrokerId, LeaderEpoch, Offset, TopicPartition
 from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
+from mqcore.partitions.waiting_requests import COMMITTED, CommitOutcome, StorageFault
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.records import Record
-from tests.unit.mqcore.controller.cast import ONE_EACH, check_broker
+from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record
+from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 
-NAME = TopicPartition("__cluster_metadata", 0)
+NAME = TopicPartition(METADATA_TOPIC, 0)
 ORDERS, STOCK = TopicCreated("orders", UUID(int=1)), TopicCreated("stock", UUID(int=2))
+CREATE_ORDERS = CreateTopics((NewTopic("orders", UUID(int=1)),))
+CREATE_STOCK = CreateTopics((NewTopic("stock", UUID(int=2)),))
 
 
 class MetadataLog:
-    """What is appended is committed with the next `sync`, as on a real disk."""
+    """Appended records are committed by `sync`; the observer sees them in the next turn of the event loop."""
 
     def __init__(self) -> None:
         producers = Producers()
         config = LogConfig(flush_messages=1)
         self.disk = MemoryDisk()
+        self.clock = VirtualClock()
         log = Log.open(self.disk, str(NAME), config, now_ms=0, clean=True, recovery_point=0, observer=producers)
         self.partition = Partition(NAME, UUID(int=9), log, producers, LeaderEpoch(1), lambda partition: None)
-        self._journal = PartitionJournal[MetadataFact](self.partition, records.encode, VirtualClock())
+        self._journal = PartitionJournal[MetadataFact](self.partition, records.encode, self.clock)
 
-    def append(self, *facts: MetadataFact) -> None:
-        self._journal.append(facts)
+    def append(self, *facts: MetadataFact) -> Offset:
+        return self._journal.append(facts)
 
     def sync(self) -> None:
         self.partition.log.sync()
-        self.partition.synced()
+        self.partition.on_synced()
+
+    def next_turn(self) -> None:
+        self.clock.advance(0)
+
+    def observe(self) -> MetadataObserver:
+        observer = MetadataObserver(self.partition, self.clock)
+        observer.start()
+        return observer
+
+    def controller(self, observer: MetadataObserver) -> Controller:
+        machine = ControllerMachine(ONE_EACH)
+        machine.apply(BrokerRegistered(BrokerId(1), UUID(int=3), 1, (), None))
+        return Controller(machine, MetadataJournal(observer, self.clock, OWN_BATCH_BYTES_MAX), self.clock)
 
 
 @pytest.fixture
@@ -54,87 +71,118 @@ def log() -> MetadataLog:
     return MetadataLog()
 
 
-def test_what_is_appended_is_seen_once_it_is_committed(log: MetadataLog) -> None:
-    observer = MetadataObserver(log.partition)
-    observer.follow()
+def test_a_fact_enters_the_image_when_it_is_committed_and_not_before(log: MetadataLog) -> None:
+    observer = log.observe()
     log.append(ORDERS)
+    log.next_turn()
     assert not observer.image.topics
     log.sync()
+    log.next_turn()
     assert set(observer.image.topics) == {"orders"}
 
 
-def test_listeners_hear_each_fact_once_and_after_the_image_has_it(log: MetadataLog) -> None:
-    observer = MetadataObserver(log.partition)
-    heard: list[tuple[MetadataFact, set[str]]] = []
-    observer.listen(lambda fact: heard.append((fact, set(observer.image.topics))))
-    observer.follow()
-    log.append(ORDERS, STOCK)
-    log.sync()
-    log.append(TopicRemoved(ORDERS.topic_id))
-    log.sync()
-    observer.catch_up()
-    assert heard == [
-        (ORDERS, {"orders"}),
-        (STOCK, {"orders", "stock"}),
-        (TopicRemoved(ORDERS.topic_id), {"stock"}),
-    ]
-
-
-def test_one_who_comes_later_catches_up(log: MetadataLog) -> None:
+def test_the_observer_does_not_run_inside_the_append_that_commits(log: MetadataLog) -> None:
+    observer = log.observe()
+    observer.add_listener(lambda: pytest.fail("called inside the commit"))
     log.append(ORDERS)
     log.sync()
-    observer = MetadataObserver(log.partition)
-    observer.follow()
+    assert not observer.image.topics
+
+
+def test_listeners_are_called_once_for_all_facts_that_were_committed_together(log: MetadataLog) -> None:
+    observer = log.observe()
+    seen: list[set[str]] = []
+    observer.add_listener(lambda: seen.append(set(observer.image.topics)))
+    log.append(ORDERS)
+    log.append(STOCK)
+    log.sync()
+    log.next_turn()
+    log.append(TopicRemoved(ORDERS.topic_id))
+    log.sync()
+    log.next_turn()
+    log.next_turn()
+    assert seen == [{"orders", "stock"}, {"stock"}]
+
+
+def test_a_caller_waits_until_the_listeners_have_run(log: MetadataLog) -> None:
+    observer = log.observe()
+    events: list[object] = []
+    observer.add_listener(lambda: events.append("listener"))
+    end = log.append(ORDERS)
+    observer.when_reached(end, events.append)
+    log.sync()
+    assert events == []
+    log.next_turn()
+    assert events == ["listener", COMMITTED]
+    observer.when_reached(end, events.append)
+    assert events == ["listener", COMMITTED, COMMITTED]
+
+
+def test_an_observer_that_starts_late_applies_everything_that_is_committed(log: MetadataLog) -> None:
+    log.append(ORDERS)
+    log.sync()
+    observer = log.observe()
     assert set(observer.image.topics) == {"orders"}
-    assert observer.applied == log.partition.high_watermark
+    assert observer.applied_end == log.partition.high_watermark
 
 
-def test_a_controller_that_takes_over_begins_with_all_committed_facts(log: MetadataLog) -> None:
+def test_a_controller_that_takes_over_begins_with_the_committed_facts_only(log: MetadataLog) -> None:
     log.append(ORDERS, STOCK)
     log.sync()
     log.append(TopicRemoved(ORDERS.topic_id))
-    assert list(MetadataObserver(log.partition).replayed()) == [ORDERS, STOCK]
+    assert list(MetadataObserver(log.partition, log.clock).committed_facts()) == [ORDERS, STOCK]
 
 
-def test_a_record_that_nobody_can_read_is_not_passed_over(log: MetadataLog) -> None:
-    """Of a newer version, perhaps: to go on without it would be to serve another cluster than the one there is."""
+def test_a_record_of_an_unknown_type_stops_the_start(log: MetadataLog) -> None:
+    """A newer version may have written it. Skipping it would mean to serve a different cluster."""
     log.partition.append_records([Record(0, 0, None, b"\x01\x63\x00")])
-    observer = MetadataObserver(log.partition)
+    log.sync()
     with pytest.raises(BadFrame):
-        log.sync()
-        observer.follow()
+        log.observe()
 
 
-def test_a_listener_that_raises_does_not_keep_later_facts_from_the_others(
+def test_a_listener_that_raises_stops_neither_the_other_listeners_nor_the_controller(
     log: MetadataLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(fact: MetadataFact) -> None:
+    def fail() -> None:
         raise RuntimeError("a folder that cannot be made")
 
-    observer = MetadataObserver(log.partition)
-    heard: list[MetadataFact] = []
-    observer.listen(fails)
-    observer.listen(heard.append)
-    observer.follow()
-    log.append(ORDERS, STOCK)
-    log.sync()
-    assert heard == [ORDERS, STOCK] and set(observer.image.topics) == {"orders", "stock"}
+    observer = log.observe()
+    seen: list[set[str]] = []
+    observer.add_listener(fail)
+    observer.add_listener(lambda: seen.append(set(observer.image.topics)))
+    controller = log.controller(observer)
+    answers: list[ControllerAnswer | JournalFault] = []
+    for command in (CREATE_ORDERS, CREATE_STOCK):
+        controller.submit(command, answers.append)
+        log.sync()
+        log.next_turn()
+    assert seen == [{"orders"}, {"orders", "stock"}]
+    assert len(answers) == 2 and not any(isinstance(answer, JournalFault) for answer in answers)
     assert "a folder that cannot be made" in caplog.text
 
 
-def test_commands_get_an_error_when_the_metadata_log_cannot_be_read_back(log: MetadataLog) -> None:
-    """They would wait for good otherwise: each is decided only once the one before is answered."""
-    observer = MetadataObserver(log.partition)
-    observer.follow()
-    machine = ControllerMachine(ONE_EACH, check_broker)
-    controller = Controller(machine, PartitionJournal(log.partition, records.encode, VirtualClock()), VirtualClock())
-    machine.apply(BrokerRegistered(BrokerId(1), UUID(int=3), 1, (), None))
-    first: list[object] = []
-    second: list[object] = []
-    controller.submit(CreateTopics((NewTopic("orders", UUID(int=1)),)), first.append)
-    controller.submit(CreateTopics((NewTopic("stock", UUID(int=2)),)), second.append)
-    assert not first and not second
+def test_all_waiting_commands_get_an_error_when_the_metadata_log_cannot_be_read_back(log: MetadataLog) -> None:
+    """Otherwise they would never be answered, because each waits for the answer to the previous one."""
+    observer = log.observe()
+    controller = log.controller(observer)
+    answers: list[ControllerAnswer | JournalFault] = []
+    controller.submit(CREATE_ORDERS, answers.append)
+    controller.submit(CREATE_STOCK, answers.append)
     log.disk.fail("read", errno.EIO, times=9)
     log.sync()
-    assert isinstance(first[0], JournalFault) and isinstance(second[0], JournalFault)
-    assert log.partition.offline is not None
+    assert not answers
+    log.next_turn()
+    assert [type(answer) for answer in answers] == [JournalFault, JournalFault]
+    assert log.partition.is_offline
+
+
+def test_a_caller_gets_the_fault_when_the_log_goes_offline_before_the_commit(log: MetadataLog) -> None:
+    observer = log.observe()
+    outcomes: list[CommitOutcome] = []
+    end = log.append(ORDERS)
+    observer.when_reached(end, outcomes.append)
+    log.partition.go_offline("the disk is gone")
+    log.next_turn()
+    observer.when_reached(end, outcomes.append)
+    assert outcomes == [StorageFault("the disk is gone")] * 2

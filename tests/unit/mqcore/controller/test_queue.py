@@ -1,4 +1,4 @@
-"""The controller as others see it: answers after the commit, one decision at a time, ids that are given once."""
+"""The queue of the controller: answers after the commit, one decision at a time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from mqcore.controller.commands import (
     ControllerAnswer,
     ControllerCommand,
+    CreatedTopic,
     CreateTopics,
     DeleteTopics,
     ProducerIdBlock,
     ReserveProducerIds,
-    TopicMade,
 )
 from mqcore.controller.facts import MetadataFact
 from mqcore.controller.machine import ControllerMachine
@@ -19,24 +19,24 @@ from mqcore.controller.queue import Controller
 from mqcore.coordination.journal import JournalFault
 from mqcore.identity import BrokerId
 from mqcore.wire.errors import Refusal
-from tests.unit.mqcore.controller.cast import ONE_EACH, Cluster, check_broker
+from tests.unit.mqcore.controller.cluster_driver import ONE_EACH, Cluster
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
 
 Answers = list[ControllerAnswer | JournalFault]
 
 
-class Office:
+class ControllerDriver:
     """A controller over a journal that commits when told."""
 
     def __init__(self) -> None:
         self.journal = MemoryJournal[MetadataFact]()
-        self.machine = ControllerMachine(ONE_EACH, check_broker)
+        self.machine = ControllerMachine(ONE_EACH)
         self.controller = Controller(self.machine, self.journal, VirtualClock())
         self._seed = Cluster()
         for fact in self._seed.facts:
             self.machine.apply(fact)
 
-    def ask(self, command: ControllerCommand) -> Answers:
+    def submit(self, command: ControllerCommand) -> Answers:
         answers: Answers = []
         self.controller.submit(command, answers.append)
         return answers
@@ -46,81 +46,82 @@ class Office:
 
 
 @pytest.fixture
-def office() -> Office:
-    return Office()
+def driver() -> ControllerDriver:
+    return ControllerDriver()
 
 
 def made(answers: Answers) -> bool:
     (answer,) = answers
-    return isinstance(answer, tuple) and isinstance(answer[0], TopicMade)
+    return isinstance(answer, tuple) and isinstance(answer[0], CreatedTopic)
 
 
-def test_nobody_hears_of_a_topic_before_it_is_committed(office: Office) -> None:
-    office.journal.hold()
-    first, again = office.ask(office.topic("orders")), office.ask(office.topic("orders"))
-    assert first == again == []  # the refusal rests on the same facts
-    office.journal.release()
+def test_no_command_is_answered_before_the_facts_it_rests_on_are_committed(driver: ControllerDriver) -> None:
+    driver.journal.hold()
+    first, again = driver.submit(driver.topic("orders")), driver.submit(driver.topic("orders"))
+    assert first == again == []  # the rejection rests on the same facts
+    driver.journal.release()
     (refused,) = again
     assert made(first) and isinstance(refused, tuple) and isinstance(refused[0], Refusal)
 
 
-def test_the_next_command_is_decided_when_the_last_is_committed(office: Office) -> None:
-    office.journal.hold()
-    asked = [office.ask(office.topic(name)) for name in ("a", "b", "c")]
-    assert set(office.machine.image.topics) == {"a"}
-    office.journal.release()
-    assert set(office.machine.image.topics) == {"a", "b", "c"} and all(map(made, asked))
+def test_the_next_command_is_decided_when_the_previous_one_is_committed(driver: ControllerDriver) -> None:
+    driver.journal.hold()
+    asked = [driver.submit(driver.topic(name)) for name in ("a", "b", "c")]
+    assert set(driver.machine.image.topics) == {"a"}
+    driver.journal.release()
+    assert set(driver.machine.image.topics) == {"a", "b", "c"} and all(map(made, asked))
 
 
-def test_a_topic_that_could_not_be_written_down_was_not_made_and_holds_up_nobody(office: Office) -> None:
-    office.journal.broken = True
-    first, second = office.ask(office.topic("orders")), office.ask(office.topic("stock"))
+def test_a_command_that_cannot_be_journaled_has_no_effect_and_does_not_block_the_queue(
+    driver: ControllerDriver,
+) -> None:
+    driver.journal.broken = True
+    first, second = driver.submit(driver.topic("orders")), driver.submit(driver.topic("stock"))
     assert isinstance(first[0], JournalFault) and isinstance(second[0], JournalFault)
-    assert not office.machine.image.topics
-    office.journal.broken = False
-    assert made(office.ask(office.topic("orders")))
+    assert not driver.machine.image.topics
+    driver.journal.broken = False
+    assert made(driver.submit(driver.topic("orders")))
 
 
-def test_whoever_hears_an_answer_may_ask_again_at_once(office: Office) -> None:
+def test_a_caller_may_submit_the_next_metadata_command_from_its_answer(driver: ControllerDriver) -> None:
     heard: list[bool] = []
 
     def then(answer: ControllerAnswer | JournalFault) -> None:
         heard.append(made([answer]))
         if len(heard) < 3:
-            office.controller.submit(office.topic(f"topic-{len(heard)}"), then)
+            driver.controller.submit(driver.topic(f"topic-{len(heard)}"), then)
 
-    office.controller.submit(office.topic("topic-0"), then)
+    driver.controller.submit(driver.topic("topic-0"), then)
     assert heard == [True, True, True]
 
 
-def test_thousands_that_wait_are_answered_in_a_row(office: Office) -> None:
-    """A loop, not a recursion."""
-    office.journal.hold()
-    first = office.ask(office.topic("orders"))
-    asked = [office.ask(DeleteTopics((("nope", None),))) for _ in range(5000)]
+def test_thousands_of_queued_commands_are_answered_without_recursion(driver: ControllerDriver) -> None:
+    driver.journal.hold()
+    first = driver.submit(driver.topic("orders"))
+    asked = [driver.submit(DeleteTopics((("nope", None),))) for _ in range(5000)]
     assert not any(asked)
-    office.journal.release()
+    driver.journal.release()
     assert made(first) and all(len(answers) == 1 for answers in asked)
 
 
-def test_one_who_fails_at_the_answer_does_not_hold_up_the_others(office: Office) -> None:
+def test_a_caller_that_raises_does_not_block_the_queue(driver: ControllerDriver) -> None:
     def fails(answer: ControllerAnswer | JournalFault) -> None:
         raise RuntimeError("the client's connection, for example")
 
-    office.journal.hold()
-    office.controller.submit(office.topic("orders"), fails)
-    other = office.ask(office.topic("stock"))
+    driver.journal.hold()
+    driver.controller.submit(driver.topic("orders"), fails)
+    other = driver.submit(driver.topic("stock"))
     with pytest.raises(RuntimeError):
-        office.journal.release()
-    assert set(office.machine.image.topics) == {"orders", "stock"}
-    assert made(other) and made(office.ask(office.topic("third")))
+        driver.journal.release()
+    assert set(driver.machine.image.topics) == {"orders", "stock"}
+    assert made(other) and made(driver.submit(driver.topic("third")))
 
 
-def test_producer_ids_are_reserved_in_blocks_that_never_meet(office: Office) -> None:
+def test_producer_ids_are_reserved_in_blocks_that_do_not_overlap(driver: ControllerDriver) -> None:
     given_out: list[int] = []
     for _ in range(3):
-        (block,) = office.ask(ReserveProducerIds(BrokerId(1)))
+        (block,) = driver.submit(ReserveProducerIds(BrokerId(1)))
         assert isinstance(block, ProducerIdBlock)
         given_out += range(block.first, block.first + block.count)
     assert len(set(given_out)) == 3000
-    assert office.machine.image.next_producer_id == 3000
+    assert driver.machine.image.next_producer_id == 3000

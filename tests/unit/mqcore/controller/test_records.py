@@ -1,4 +1,4 @@
-"""Metadata records: each fact there and back, the bytes that Kafka's tools read, and bytes that are none."""
+"""Metadata records: encoding and decoding, the exact bytes of Kafka, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ facts: st.SearchStrategy[MetadataFact] = st.one_of(
 
 
 @given(facts)
-def test_every_fact_survives_the_log(fact: MetadataFact) -> None:
+def test_every_fact_is_encoded_and_decoded_unchanged(fact: MetadataFact) -> None:
     _, value = encode(fact)
     assert decode(value) == fact
 
 
 @given(facts, st.data())
-def test_a_record_cut_anywhere_is_refused(fact: MetadataFact, data: st.DataObject) -> None:
+def test_a_truncated_record_is_rejected(fact: MetadataFact, data: st.DataObject) -> None:
     _, value = encode(fact)
     cut = data.draw(st.integers(0, len(value) - 2))  # the last byte may be an empty list of tags
     with pytest.raises(BadFrame):
@@ -56,19 +56,19 @@ def test_a_record_cut_anywhere_is_refused(fact: MetadataFact, data: st.DataObjec
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_record_are_refused_and_nothing_worse(value: bytes) -> None:
+def test_arbitrary_bytes_raise_nothing_but_bad_frame(value: bytes) -> None:
     try:
         decode(value)
     except BadFrame:
         pass
 
 
-def test_a_topic_record_is_kafkas_byte_by_byte() -> None:
+def test_a_topic_record_has_exactly_the_bytes_of_kafka() -> None:
     topic_id = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
     assert encode(TopicCreated("ab", topic_id))[1] == b"\x01\x02\x00" + b"\x03ab" + topic_id.bytes + b"\x00"
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00\x02\x00", b"\x02\x02\x00", b"\x01\x63\x00", b"\x01\x02\x63"])
-def test_an_unknown_frame_kind_or_version_is_refused(value: bytes) -> None:
+def test_an_unknown_frame_type_or_version_is_rejected(value: bytes) -> None:
     with pytest.raises(BadFrame):
         decode(value)

@@ -1,4 +1,4 @@
-"""One process for each data directory (C15)."""
+"""Only one process may use a data directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ sys.stdin.read()
 """
 
 
-def test_a_second_process_is_refused_and_told_who_has_the_directory(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
@@ -30,7 +30,7 @@ def test_a_second_process_is_refused_and_told_who_has_the_directory(tmp_path: Pa
             DirectoryLock(tmp_path)
         assert caught.value.pid == other.pid
         other.send_signal(signal.SIGKILL)
-    with DirectoryLock(tmp_path):  # the kernel took the lock back
+    with DirectoryLock(tmp_path):  # the kernel released the lock with its process
         pass
 
 
@@ -44,7 +44,7 @@ def test_a_released_lock_can_be_taken_again_and_released_twice(tmp_path: Path) -
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_a_lock_file_without_a_pid_still_says_that_somebody_is_there(tmp_path: Path) -> None:
+def test_a_lock_file_without_a_pid_still_refuses_a_second_process(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     (tmp_path / ".lock").write_text("")
     with pytest.raises(DirectoryLocked, match="another process"):

@@ -1,4 +1,4 @@
-"""The twin must be harsh: what it forgives, no test will find."""
+"""The simulated disk must be harsh, because tests cannot find a defect that it forgives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqcore.disk.platter import SECTOR
 
 
 def survivors(kind: str, *, sync_file: bool, sync_folder: bool) -> set[bytes | None]:
-    """What one small file can be after a crash, over many seeds; None if its name is gone."""
+    """Every content that a small file can have after a crash, over many seeds; None if its name is lost."""
     found: set[bytes | None] = set()
     for seed in range(60):
         disk = MemoryDisk(seed)
@@ -30,11 +30,11 @@ def test_a_kill_keeps_everything_that_was_written() -> None:
     assert survivors("kill", sync_file=False, sync_folder=False) == {b"data"}
 
 
-def test_a_power_loss_may_keep_or_take_what_was_not_synced() -> None:
+def test_a_power_loss_may_keep_or_lose_unsynced_data() -> None:
     assert survivors("power", sync_file=False, sync_folder=False) == {b"data", b"", None}
 
 
-def test_a_synced_file_without_a_synced_name_may_be_gone() -> None:
+def test_a_synced_file_with_an_unsynced_name_may_disappear() -> None:
     assert survivors("power", sync_file=True, sync_folder=False) == {b"data", None}
 
 
@@ -42,11 +42,11 @@ def test_a_synced_name_without_synced_bytes_may_be_empty() -> None:
     assert survivors("power", sync_file=False, sync_folder=True) == {b"data", b""}
 
 
-def test_what_is_synced_survives_always() -> None:
+def test_synced_data_always_survives() -> None:
     assert survivors("power", sync_file=True, sync_folder=True) == {b"data"}
 
 
-def test_later_sectors_may_survive_where_earlier_ones_did_not() -> None:
+def test_later_sectors_may_survive_without_earlier_ones() -> None:
     torn = set()
     for seed in range(80):
         disk = MemoryDisk(seed)
@@ -60,7 +60,7 @@ def test_later_sectors_may_survive_where_earlier_ones_did_not() -> None:
     assert (1, 2, 3) in torn
 
 
-def test_a_rename_is_lost_or_kept_as_a_whole() -> None:
+def test_a_rename_survives_completely_or_not_at_all() -> None:
     found = set()
     for seed in range(60):
         disk = MemoryDisk(seed)
@@ -72,7 +72,7 @@ def test_a_rename_is_lost_or_kept_as_a_whole() -> None:
     assert found == {(("a", "b"), b"old"), (("a",), b"new")}
 
 
-def test_a_truncation_that_was_not_synced_may_be_undone() -> None:
+def test_an_unsynced_truncation_may_be_undone() -> None:
     found = set()
     for seed in range(60):
         disk = MemoryDisk(seed)
@@ -83,7 +83,7 @@ def test_a_truncation_that_was_not_synced_may_be_undone() -> None:
     assert found == {b"12", b"123456"}
 
 
-def test_the_same_seed_loses_the_same() -> None:
+def test_the_same_seed_loses_the_same_data() -> None:
     def once() -> dict[str, bytes]:
         disk = MemoryDisk(7)
         for name in "abcdef":
@@ -95,7 +95,7 @@ def test_the_same_seed_loses_the_same() -> None:
 
 
 @pytest.mark.parametrize(("when", "left"), [("before", b"1"), ("after", b"12")])
-def test_a_crash_on_order_comes_before_or_after_the_nth_change_and_stays(when: str, left: bytes) -> None:
+def test_an_injected_crash_comes_before_or_after_the_nth_change(when: str, left: bytes) -> None:
     disk = MemoryDisk()
     file = disk.open("a", create=True)
     disk.crash_at(2, when)  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_a_crash_during_an_append_leaves_a_prefix_of_it() -> None:
     assert len(lengths) > 5
 
 
-def test_faults_on_order_hit_their_kind_skip_some_and_end() -> None:
+def test_injected_faults_hit_their_kind_of_call_skip_some_and_end() -> None:
     disk = MemoryDisk()
     file = disk.open("a", create=True)
     disk.fail("sync", errno.EIO, skip=1, times=2)
@@ -139,7 +139,7 @@ def test_faults_on_order_hit_their_kind_skip_some_and_end() -> None:
     file.sync()
 
 
-def test_a_full_disk_takes_nothing_in_part_and_works_again_when_there_is_space() -> None:
+def test_a_full_disk_writes_nothing_in_part_and_works_again_once_there_is_space() -> None:
     disk = MemoryDisk(capacity=10)
     file = disk.open("a", create=True)
     file.append([b"12345"])

@@ -1,4 +1,4 @@
-"""What only a real system does: short writes, faults in the middle, descriptors."""
+"""What only a real system does: short writes, faults in the middle of a call, descriptors that run out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def disk(tmp_path: Path) -> PosixDisk:
     return PosixDisk(tmp_path)
 
 
-def test_short_writes_are_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite, pwritev = os.pwrite, os.pwritev
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, memoryview(data)[:3], at))
     monkeypatch.setattr(os, "pwritev", lambda fd, rest, at: pwritev(fd, [memoryview(rest[0])[:2]], at))
@@ -33,7 +33,7 @@ def test_short_writes_are_carried_on(disk: PosixDisk, monkeypatch: pytest.Monkey
     assert file.size == 18
 
 
-def test_a_fault_after_half_of_a_write_leaves_the_file_as_it_was(
+def test_a_fault_in_the_middle_of_a_write_leaves_the_file_unchanged(
     disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = disk.open("a", create=True)
@@ -58,7 +58,7 @@ def test_a_fault_after_half_of_a_write_leaves_the_file_as_it_was(
     assert disk.read_whole("a") == b"before!"
 
 
-def test_what_could_not_be_cut_back_is_overwritten_by_the_next_append(
+def test_a_partial_write_that_could_not_be_cut_off_is_overwritten_by_the_next_append(
     disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = disk.open("a", create=True)
@@ -80,7 +80,7 @@ def test_what_could_not_be_cut_back_is_overwritten_by_the_next_append(
     assert disk.read_whole("a") == b"abc"
 
 
-def test_short_reads_are_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_reads_are_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = disk.open("a", create=True)
     file.append([b"0123456789"])
     pread = os.pread
@@ -89,7 +89,7 @@ def test_short_reads_are_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyP
     assert file.read(5, 99) == b"56789"
 
 
-def test_a_file_that_nobody_holds_gives_its_descriptor_back(
+def test_a_file_without_references_frees_its_descriptor(
     disk: PosixDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[int] = []
@@ -105,13 +105,13 @@ def test_a_file_that_nobody_holds_gives_its_descriptor_back(
     del file
     gc.collect()
     inode = (tmp_path / "a").stat().st_ino
-    assert inode not in closed  # a slice still holds it
+    assert inode not in closed  # a slice still references the file
     held.clear()
     gc.collect()
     assert inode in closed
 
 
-def test_descriptors_that_run_out_are_an_oserror_with_their_errno(
+def test_running_out_of_descriptors_is_an_oserror_with_its_errno(
     disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*_: object, **__: object) -> int:
@@ -123,10 +123,10 @@ def test_descriptors_that_run_out_are_an_oserror_with_their_errno(
     assert caught.value.errno == errno.EMFILE
 
 
-def test_a_large_file_is_gone_at_once_and_its_space_is_given_back_on_a_thread(
+def test_a_large_file_is_unlinked_at_once_and_its_space_freed_on_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posix, "_LARGE", 3)
+    monkeypatch.setattr(posix, "_LARGE_FILE_BYTES_MIN", 3)
     closers: list[threading.Thread] = []
     monkeypatch.setattr(threading.Thread, "start", lambda thread: closers.append(thread))
     disk = PosixDisk(tmp_path)
@@ -164,7 +164,7 @@ def test_a_folder_is_synced_without_a_free_descriptor(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_removed_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posix, "_LARGE", 3)
+    monkeypatch.setattr(posix, "_LARGE_FILE_BYTES_MIN", 3)
     disk = PosixDisk(tmp_path)
     disk.open("large", create=True).append((b"123",))
 

@@ -1,4 +1,4 @@
-"""The coordinator over real partitions, whose logs lie on a disk in memory that outlives the process."""
+"""Drives a coordinator over real partitions. Their logs are on a disk in memory, which survives a restart."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ from uuid import UUID
 from mqcore.disk.memory import MemoryDisk
 from mqcore.groups.commands import (
     A,
-    Asks,
+    CommandWithAnswer,
     CommitAnswer,
     CommitOffsets,
+    Describe,
+    Description,
     FetchAnswer,
     FetchOffsets,
     Join,
     JoinAnswer,
     OffsetToCommit,
+    Phase,
     Sync,
 )
 from mqcore.groups.coordinator import GroupCoordinator
-from mqcore.groups.records import OFFSETS_TOPIC, partition_of
+from mqcore.groups.records import partition_of
 from mqcore.groups.rules import GroupRules
-from mqcore.identity import LeaderEpoch, Offset, TopicPartition
-from mqcore.log.config import LogConfig
+from mqcore.identity import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.coordination.virtual import VirtualClock
-from tests.unit.mqcore.groups.cast import AT_ONCE, RANGE
+from tests.unit.mqcore.groups.group_driver import AT_ONCE, RANGE
 
 PARTITIONS = 4
 OFFSETS_ID = UUID(int=7)
@@ -47,7 +50,7 @@ class Heard(Generic[A]):
         return self.answers[0]
 
 
-class Office:
+class CoordinatorDriver:
     def __init__(
         self, rules: GroupRules = AT_ONCE, *, partitions: int = PARTITIONS, topics: tuple[str, ...] = ()
     ) -> None:
@@ -76,7 +79,7 @@ class Office:
         self.coordinator.lead(index, self.partitions[index])
 
     def restart(self, how: str = "kill") -> None:
-        """The process dies; another one opens the same folder."""
+        """The process dies, and the next one opens the same folder."""
         self.coordinator.close()
         self.disk.crash(how)  # type: ignore[arg-type]
         self.open()
@@ -86,7 +89,7 @@ class Office:
     def place(self, group_id: str) -> int:
         return partition_of(group_id, self.partition_count)
 
-    def submit(self, group_id: str, command: Asks[A]) -> Heard[A]:
+    def submit(self, group_id: str, command: CommandWithAnswer[A]) -> Heard[A]:
         heard: Heard[A] = Heard()
         self.coordinator.submit(group_id, command, heard.answers.append)
         return heard
@@ -101,7 +104,7 @@ class Office:
         found = answer.offsets.get((topic, 0))
         return None if found is None else found.offset
 
-    def join(self, group_id: str, member_id: str = "", *, id_required: bool = False) -> Heard[JoinAnswer]:
+    def join(self, group_id: str, member_id: str = "", *, requires_issued_id: bool = False) -> Heard[JoinAnswer]:
         command = Join(
             member_id,
             f"member-{next(self._numbers)}",
@@ -112,11 +115,11 @@ class Office:
             60_000,
             "consumer",
             RANGE,
-            id_required,
+            requires_issued_id,
         )
         return self.submit(group_id, command)
 
-    def settle(self, group_id: str) -> str:
+    def stabilize(self, group_id: str) -> str:
         answer = self.join(group_id).answer
         assert isinstance(answer, JoinAnswer)
         self.submit(group_id, Sync(answer.member_id, answer.generation, assignments=((answer.member_id, b"all"),)))
@@ -136,3 +139,13 @@ def open_partition(disk: MemoryDisk, name: TopicPartition, clock: VirtualClock) 
     )
     no_sync: Callable[[Partition], None] = lambda partition: None  # noqa: E731
     return Partition(name, OFFSETS_ID, log, producers, LeaderEpoch(1), no_sync)
+
+
+GROUPS = tuple(f"group-{number}" for number in range(12))
+FINE = CommitAnswer((ErrorCode.NONE,))
+
+
+def phase_of(driver: CoordinatorDriver, group_id: str) -> Phase:
+    answer = driver.submit(group_id, Describe()).answer
+    assert isinstance(answer, Description)
+    return answer.phase

@@ -1,18 +1,18 @@
-"""The cast of the group tests: one group under virtual time, and the consumers that talk to it.
+"""Drives one group in virtual time, with the consumers that send it requests.
 
-`Group` runs the machine as the broker does and checks its invariants after every step.
+`Group` runs the machine as the broker does, and checks its invariants after every step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.runner import Runner
 from mqcore.groups.commands import (
     A,
-    Asks,
+    CommandWithAnswer,
     CommitAnswer,
     CommitOffsets,
     FetchOffsets,
@@ -55,12 +55,10 @@ def subscription(*topics: str, user_data: bytes = b"") -> bytes:
 
 RANGE: Protocols = (("range", subscription("orders")),)
 
-Ask = TypeVar("Ask")
-
 
 @dataclass(slots=True)
 class Reply(Generic[A]):
-    """What came back so far."""
+    """The answers to one request; more than one would be an error."""
 
     answers: list[A | JournalFault] = field(default_factory=list)
 
@@ -84,11 +82,11 @@ class Group:
         self.journal = MemoryJournal[GroupFact](lambda fact: encode(group_id, fact) is not None)
         self.memory = GroupMemory(rules.memory_bytes)
         self.machine = GroupMachine(rules, self.memory)
-        self.begin_anew()
+        self.reset()
         self._ids = 0
 
-    def begin_anew(self) -> None:
-        """What the coordinator does with a group that is gone."""
+    def reset(self) -> None:
+        """Replace the machine, as the coordinator does with a removed group."""
         self.machine.release()
         self.machine = GroupMachine(self.rules, self.memory)
         self._runner: Runner[GroupCommand, GroupFact, GroupAnswer] = Runner(
@@ -96,7 +94,7 @@ class Group:
         )
 
     def without_checks(self) -> None:
-        """For tests that count what a command looks at."""
+        """For tests that count how many members a command works through."""
         self._runner = Runner(self.machine, self.journal, self.clock)
 
     @property
@@ -106,7 +104,7 @@ class Group:
     def is_in(self, phase: Phase) -> bool:
         return self.state.phase is phase
 
-    def submit(self, command: Asks[A]) -> Reply[A]:
+    def submit(self, command: CommandWithAnswer[A]) -> Reply[A]:
         reply: Reply[A] = Reply()
         self._runner.submit(command, reply.answers.append)  # type: ignore[arg-type]
         return reply
@@ -115,12 +113,12 @@ class Group:
         self.clock.advance(ms)
 
     def restart(self) -> None:
-        """The coordinator dies; another one reads what was kept, through the codec."""
+        """The coordinator crashes, and the next one loads the kept facts through the codec."""
         self._runner.stop(JournalFault("crashed"))
-        self.begin_anew()
+        self.reset()
         for fact in self.journal.kept:
             if self.is_in(Phase.DEAD):
-                self.begin_anew()
+                self.reset()
             pair = encode(self.group_id, fact)
             assert pair is not None
             record = decode(*pair)
@@ -139,7 +137,7 @@ class Group:
         protocol_type: str = "consumer",
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
-        id_required: bool = False,
+        requires_issued_id: bool = False,
         can_skip: bool = False,
     ) -> Reply[JoinAnswer]:
         self._ids += 1
@@ -153,7 +151,7 @@ class Group:
             rebalance_ms,
             protocol_type,
             protocols,
-            id_required,
+            requires_issued_id,
             can_skip,
         )
         return self.submit(command)
@@ -196,7 +194,7 @@ class Group:
         return self.submit(FetchOffsets(((topic, partition),))).answer.offsets.get((topic, partition))
 
     def stable(self, members: int = 1, *, instances: tuple[str, ...] = (), protocols: Protocols = RANGE) -> list[str]:
-        """A settled group of so many dynamic members, or of these static ones; the leader comes first."""
+        """A stable group of this many dynamic members, or of these static ones. Returns their ids, the leader first."""
         names: list[str | None] = [*instances] or [None] * members
         first = self.join(protocols=protocols, instance=names[0])
         others = [self.join(protocols=protocols, instance=name) for name in names[1:]]

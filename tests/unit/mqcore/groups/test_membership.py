@@ -1,20 +1,17 @@
-"""SyncGroup, Heartbeat, LeaveGroup, sessions, and a restart of the coordinator."""
+"""SyncGroup, Heartbeat, LeaveGroup, and sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from mqcore.groups.commands import Describe, Phase, Resume, Sync
-from mqcore.groups.facts import Member
+from mqcore.groups.commands import Phase, Sync
 from mqcore.wire.errors import ErrorCode
-from tests.unit.mqcore.groups.cast import AT_ONCE, SESSION_MS, Group, subscription
+from tests.unit.mqcore.groups.group_driver import AT_ONCE, SESSION_MS, Group
 
 
-def test_everybody_gets_the_part_the_leader_gave_it() -> None:
+def test_every_member_gets_the_part_that_the_leader_assigned() -> None:
     group = Group()
     leader, follower = group.stable(2)
     group.rejoin(leader, follower)
@@ -26,7 +23,7 @@ def test_everybody_gets_the_part_the_leader_gave_it() -> None:
     assert group.is_in(Phase.STABLE)
 
 
-def test_whom_the_leader_forgot_gets_nothing_to_read() -> None:
+def test_a_member_that_the_leader_omitted_gets_an_empty_assignment() -> None:
     group = Group()
     leader, follower = group.stable(2)
     group.rejoin(leader, follower)
@@ -34,28 +31,28 @@ def test_whom_the_leader_forgot_gets_nothing_to_read() -> None:
     assert group.sync(follower).answer.assignment == b""
 
 
-def test_a_sync_in_a_stable_group_is_answered_at_once() -> None:
+def test_a_sync_in_a_stable_group_is_answered_immediately() -> None:
     group = Group()
     leader, follower = group.stable(2)
     assert group.sync(follower).answer.assignment == follower.encode()
     assert group.sync(leader, {follower: b"other"}).answer.assignment == leader.encode()
 
 
-def test_a_sync_of_another_generation_is_refused() -> None:
+def test_a_sync_of_another_generation_is_rejected() -> None:
     group = Group()
     leader = group.stable()[0]
     assert group.sync(leader, generation=0).answer.error is ErrorCode.ILLEGAL_GENERATION
     assert group.sync(leader, generation=2).answer.error is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_sync_in_a_rebalance_sends_the_member_back_to_join() -> None:
+def test_a_sync_during_a_rebalance_tells_the_member_to_join_again() -> None:
     group = Group()
     leader = group.stable()[0]
     group.join()
     assert group.sync(leader).answer.error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_sync_of_a_stranger_is_refused() -> None:
+def test_a_sync_of_an_unknown_member_is_rejected() -> None:
     group = Group()
     assert group.sync("stranger").answer.error is ErrorCode.UNKNOWN_MEMBER_ID
     group.stable()
@@ -63,7 +60,7 @@ def test_a_sync_of_a_stranger_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("protocol_type", "protocol"), [("connect", "range"), ("consumer", "sticky")])
-def test_a_sync_for_another_protocol_is_refused(protocol_type: str, protocol: str) -> None:
+def test_a_sync_for_another_protocol_is_rejected(protocol_type: str, protocol: str) -> None:
     group = Group()
     leader = group.stable()[0]
     command = Sync(leader, 1, None, protocol_type, protocol)
@@ -71,7 +68,7 @@ def test_a_sync_for_another_protocol_is_refused(protocol_type: str, protocol: st
     assert group.submit(replace(command, protocol_type="consumer", protocol="range")).answer.error is ErrorCode.NONE
 
 
-def test_a_second_sync_of_the_same_member_releases_the_first() -> None:
+def test_a_second_sync_of_a_member_answers_its_first_one() -> None:
     group = Group()
     leader, follower = group.stable(2)
     group.rejoin(leader, follower)
@@ -81,7 +78,7 @@ def test_a_second_sync_of_the_same_member_releases_the_first() -> None:
     assert second.answer.assignment == b"part"
 
 
-def test_an_assignment_cannot_be_larger_than_its_limits() -> None:
+def test_the_size_of_an_assignment_is_limited() -> None:
     group = Group(replace(AT_ONCE, max_member_bytes=100, max_generation_bytes=150))
     leader = group.join().answer.member_id
     assert group.sync(leader, {leader: bytes(101)}).answer.error is ErrorCode.INVALID_REQUEST
@@ -92,7 +89,7 @@ def test_an_assignment_cannot_be_larger_than_its_limits() -> None:
 # ── heartbeats and sessions ──────────────────────────────────────────────────────────────────────────
 
 
-def test_a_member_lives_as_long_as_it_shows_a_sign_of_life_each_session() -> None:
+def test_a_member_stays_while_it_sends_a_heartbeat_in_each_session_timeout() -> None:
     group = Group()
     member = group.stable()[0]
     for _ in range(5):
@@ -103,7 +100,7 @@ def test_a_member_lives_as_long_as_it_shows_a_sign_of_life_each_session() -> Non
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "sync", "commit", "join"])
-def test_heartbeats_are_not_the_only_sign_of_life(sign: str) -> None:
+def test_joins_syncs_and_commits_refresh_the_session_as_well(sign: str) -> None:
     group = Group()
     _, member = group.stable(2)
     group.advance(SESSION_MS - 1)
@@ -120,7 +117,7 @@ def test_heartbeats_are_not_the_only_sign_of_life(sign: str) -> None:
     assert list(group.state.members) == [member]
 
 
-def test_a_jump_of_the_wall_clock_expires_nobody() -> None:
+def test_a_jump_of_the_wall_clock_expires_no_session() -> None:
     group = Group()
     member = group.stable()[0]
     group.clock.wall_ahead_ms += 24 * 3_600_000
@@ -128,7 +125,7 @@ def test_a_jump_of_the_wall_clock_expires_nobody() -> None:
     assert group.heartbeat(member) is ErrorCode.NONE
 
 
-def test_a_heartbeat_of_another_generation_is_refused_and_no_sign_of_life() -> None:
+def test_a_heartbeat_of_another_generation_is_rejected_and_refreshes_no_session() -> None:
     group = Group()
     member = group.stable()[0]
     group.advance(SESSION_MS - 1)
@@ -137,14 +134,14 @@ def test_a_heartbeat_of_another_generation_is_refused_and_no_sign_of_life() -> N
     assert not group.state.members
 
 
-def test_heartbeats_are_welcome_while_the_assignment_is_made() -> None:
+def test_heartbeats_are_accepted_while_the_leader_assigns() -> None:
     group = Group()
     member = group.join().answer.member_id
     assert group.is_in(Phase.COMPLETING_REBALANCE)
     assert group.heartbeat(member) is ErrorCode.NONE
 
 
-def test_a_heartbeat_to_a_group_that_is_not_there_is_from_an_unknown_member() -> None:
+def test_a_heartbeat_to_a_missing_group_gets_unknown_member() -> None:
     group = Group()
     assert group.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.state.is_blank
@@ -153,7 +150,7 @@ def test_a_heartbeat_to_a_group_that_is_not_there_is_from_an_unknown_member() ->
 # ── leaving ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_members_leave_together_with_an_answer_each() -> None:
+def test_members_that_leave_in_one_request_get_an_error_each() -> None:
     group = Group()
     first, second, third = group.stable(3)
     answer = group.leave(second, "stranger", ("", "nobody"), third)
@@ -166,7 +163,7 @@ def test_members_leave_together_with_an_answer_each() -> None:
     assert list(group.state.members) == [first]
 
 
-def test_a_member_that_leaves_while_it_waits_is_let_go() -> None:
+def test_a_member_that_leaves_while_it_waits_gets_an_answer() -> None:
     group = Group()
     leader, follower = group.stable(2)
     joining = group.join(leader)
@@ -180,134 +177,8 @@ def test_a_member_that_leaves_while_it_waits_is_let_go() -> None:
     assert syncing.answer.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_leader_that_leaves_is_followed_by_another() -> None:
+def test_when_the_leader_leaves_another_member_leads() -> None:
     group = Group()
     leader, follower = group.stable(2)
     group.leave(leader)
     assert group.join(follower).answer.leader == follower
-
-
-# ── a restart of the coordinator ─────────────────────────────────────────────────────────────────────
-
-
-def test_members_and_their_generation_survive_a_restart() -> None:
-    group = Group()
-    leader, follower = group.stable(2)
-    group.restart()
-    group.submit(Resume())
-    assert group.heartbeat(follower, 2) is ErrorCode.NONE
-    assert group.sync(leader).answer.assignment == leader.encode()
-
-
-def test_what_members_said_last_is_what_survives_a_restart() -> None:
-    """Two generations are in the journal; the second one counts, in all that a member said."""
-    group = Group()
-    old = (("sticky", b"old"), ("range", b""))
-    member = group.join(protocols=old, session_ms=20_000).answer.member_id
-    group.sync(member)
-    new = (("range", subscription("orders", "payments")),)
-    newcomer = group.join(protocols=new)
-    group.join(member, protocols=(*new, *old), session_ms=30_000)
-    group.sync(newcomer.answer.member_id)
-    group.sync(member)
-    assert group.state.protocol == "range"
-    group.restart()
-    restored = group.state.members[member]
-    assert (restored.protocols, restored.session_timeout_ms) == (new, 30_000)
-
-
-def test_after_a_restart_members_have_one_session_to_show_up() -> None:
-    group = Group()
-    group.stable(2)
-    group.restart()
-    group.submit(Resume())
-    group.advance(SESSION_MS - 1)
-    assert len(group.state.members) == 2
-    group.advance(1)
-    assert group.is_in(Phase.EMPTY)
-
-
-def test_static_members_are_still_static_after_a_restart() -> None:
-    group = Group()
-    _, old = group.stable(instances=("till-1", "till-2"))
-    group.restart()
-    group.submit(Resume())
-    assert group.join(instance="till-2").given
-    assert group.is_in(Phase.STABLE)
-    assert group.heartbeat(old, instance="till-2") is ErrorCode.FENCED_INSTANCE_ID
-
-
-def test_a_rebalance_that_was_under_way_at_the_restart_begins_anew() -> None:
-    group = Group()
-    leader, _ = group.stable(2)
-    group.rejoin(leader)
-    group.restart()
-    group.submit(Resume())
-    assert group.is_in(Phase.STABLE)
-    assert group.state.generation == 2
-
-
-# ── describing ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_group_that_is_not_there_is_described_as_dead() -> None:
-    assert Group().submit(Describe()).answer.phase is Phase.DEAD
-
-
-def test_a_stable_group_is_described_with_its_protocol() -> None:
-    group = Group()
-    ids = group.stable(2)
-    description = group.submit(Describe()).answer
-    assert (description.phase, description.protocol_type, description.protocol) == (Phase.STABLE, "consumer", "range")
-    assert [member.member_id for member in description.members] == ids
-
-
-def test_the_protocol_of_a_group_in_a_rebalance_means_nothing() -> None:
-    group = Group()
-    group.stable()
-    group.join()
-    assert group.submit(Describe()).answer.protocol == ""
-
-
-class Watched(dict[str, Member]):
-    """Members that count how often all of them are looked at."""
-
-    rounds = 0
-
-    def values(self) -> Any:
-        self.rounds += 1
-        return super().values()
-
-    def items(self) -> Any:
-        self.rounds += 1
-        return super().items()
-
-    def __iter__(self) -> Iterator[str]:
-        self.rounds += 1
-        return super().__iter__()
-
-
-def test_a_heartbeat_looks_at_no_other_member() -> None:
-    group = Group()
-    group.without_checks()
-    members = group.stable(20)
-    group.state.members = watched = Watched(group.state.members)
-    group.heartbeat(members[0])
-    watched.rounds = 0
-    for member in members * 5:
-        group.advance(10)
-        assert group.heartbeat(member) is ErrorCode.NONE
-    assert watched.rounds == 0
-
-
-def test_a_silent_member_among_many_that_send_heartbeats_is_noticed_in_time() -> None:
-    group = Group()
-    silent, *others = group.stable(5)
-    for _ in range(9):
-        group.advance(SESSION_MS // 10)
-        for member in others:
-            group.heartbeat(member)
-    group.advance(SESSION_MS // 10 - 1)
-    assert silent in group.state.members
-    group.advance(1)
-    assert set(group.state.members) == set(others)

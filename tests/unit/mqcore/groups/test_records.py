@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: Kafka's schemas, byte by byte, and what is made of bad ones."""
+"""The records of `__consumer_offsets`: the exact bytes of Kafka's schemas, and invalid records."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from mqcore.groups import facts
 from mqcore.groups.facts import (
     CommittedOffset,
-    GenerationSettled,
+    GenerationAssigned,
     GroupEmptied,
     GroupRemoved,
     KeptFact,
     OffsetCommitted,
     OffsetRemoved,
-    SettledMember,
+    StoredMember,
 )
 from mqcore.groups.records import BadRecord, decode, encode, partition_of
 from mqcore.identity import LeaderEpoch, Millis, Offset
 from mqcore.wire.primitives import Writer
 
 COMMITTED = CommittedOffset(Offset(5), LeaderEpoch(2), "ab", Millis(9))
-MEMBER = SettledMember("m-1", "till-1", "client", "/10.0.0.1", 10_000, 60_000, b"\x01", b"\x02\x03")
-SETTLED = GenerationSettled(3, "consumer", "range", "m-1", (MEMBER,), Millis(7))
+MEMBER = StoredMember("m-1", "till-1", "client", "/10.0.0.1", 10_000, 60_000, b"\x01", b"\x02\x03")
+SETTLED = GenerationAssigned(3, "consumer", "range", "m-1", (MEMBER,), Millis(7))
 
 
 def kept(fact: KeptFact) -> tuple[bytes, bytes | None]:
@@ -44,7 +44,7 @@ def test_an_offset_is_written_as_key_1_and_value_3() -> None:
     assert value == hexed("0003", "0000000000000005", "00000002", "00026162", "0000000000000009")
 
 
-def test_an_offset_with_an_end_is_written_as_value_1_which_alone_can_hold_it() -> None:
+def test_an_offset_with_an_expiry_time_is_written_as_value_1() -> None:
     committed = CommittedOffset(Offset(5), LeaderEpoch(2), "ab", Millis(9), Millis(11))
     _, value = kept(OffsetCommitted("t", 4, committed))
     assert value == hexed("0001", "0000000000000005", "00026162", "0000000000000009", "000000000000000b")
@@ -66,7 +66,7 @@ def test_an_empty_group_is_a_generation_without_members() -> None:
 
 
 @pytest.mark.parametrize("fact", [OffsetRemoved("t", 4), GroupRemoved()])
-def test_what_is_gone_is_a_tombstone(fact: KeptFact) -> None:
+def test_removals_are_written_as_tombstones(fact: KeptFact) -> None:
     assert kept(fact)[1] is None
 
 
@@ -81,7 +81,7 @@ def test_exactly_the_kept_facts_have_a_record() -> None:
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 MEMBERS = st.builds(
-    SettledMember, TEXT, st.none() | TEXT, TEXT, TEXT, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1),
+    StoredMember, TEXT, st.none() | TEXT, TEXT, TEXT, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1),
     st.binary(max_size=50), st.binary(max_size=50),
 )  # fmt: skip
 MOMENTS = st.integers(0, 2**62).map(Millis)
@@ -93,7 +93,7 @@ KEPT = (
     st.builds(OffsetCommitted, TEXT, st.integers(0, 2**31 - 1), OFFSETS)
     | st.builds(OffsetRemoved, TEXT, st.integers(0, 2**31 - 1))
     | st.builds(
-        GenerationSettled,
+        GenerationAssigned,
         st.integers(0, 2**31 - 1),
         TEXT,
         TEXT,
@@ -107,14 +107,14 @@ KEPT = (
 
 
 @given(TEXT, KEPT)
-def test_what_is_written_is_read_back(group_id: str, fact: KeptFact) -> None:
+def test_every_written_record_is_read_back(group_id: str, fact: KeptFact) -> None:
     pair = encode(group_id, fact)
     assert pair is not None
     assert decode(*pair) == (group_id, fact)
 
 
 @given(st.none() | st.binary(max_size=80), st.none() | st.binary(max_size=120))
-def test_garbage_is_a_bad_record_or_none_of_ours(key: bytes | None, value: bytes | None) -> None:
+def test_arbitrary_bytes_are_a_bad_record_or_another_kind_of_record(key: bytes | None, value: bytes | None) -> None:
     try:
         decode(key, value)
     except BadRecord:
@@ -122,7 +122,7 @@ def test_garbage_is_a_bad_record_or_none_of_ours(key: bytes | None, value: bytes
 
 
 @given(KEPT, st.data())
-def test_a_damaged_record_is_bad_or_another_one_but_nothing_worse(fact: KeptFact, data: st.DataObject) -> None:
+def test_a_damaged_record_raises_nothing_but_bad_record(fact: KeptFact, data: st.DataObject) -> None:
     key, value = kept(fact)
     damaged = bytearray(key if value is None else value)
     place = data.draw(st.integers(0, len(damaged) - 1))
@@ -133,11 +133,11 @@ def test_a_damaged_record_is_bad_or_another_one_but_nothing_worse(fact: KeptFact
         pass
 
 
-def test_keys_of_newer_kinds_of_groups_are_passed_over() -> None:
+def test_keys_of_newer_kinds_of_groups_are_skipped() -> None:
     assert decode(hexed("0003", "000167"), b"whatever") is None
 
 
-def test_values_of_unknown_versions_are_bad() -> None:
+def test_values_of_unknown_versions_are_bad_records() -> None:
     key = kept(SETTLED)[0]
     for version in ("0005", "ffff"):
         with pytest.raises(BadRecord):
@@ -196,7 +196,7 @@ def test_every_version_of_a_generation_is_read(version: int) -> None:
     record = decode(hexed("0002", "000167"), writer.finish())
     assert record is not None
     settled = record.fact
-    assert isinstance(settled, GenerationSettled)
+    assert isinstance(settled, GenerationAssigned)
     member = settled.members[0]
     assert (settled.generation, settled.protocol, settled.leader) == (3, "range", "m-1")
     assert settled.at_wall_ms == (7 if version >= 2 else -1)
@@ -217,6 +217,6 @@ def test_every_version_of_a_generation_is_read(version: int) -> None:
         ("polygenelubricants", 0),
     ],
 )
-def test_groups_are_placed_as_kafka_places_them(group_id: str, partition: int) -> None:
+def test_the_partition_of_a_group_is_the_one_that_kafka_chooses(group_id: str, partition: int) -> None:
     """The expected numbers are `Utils.abs(groupId.hashCode()) % 50`, computed by a JVM."""
     assert partition_of(group_id, 50) == partition

@@ -1,12 +1,12 @@
-"""What of the broker's configuration groups live by, and where it stops being true."""
+"""The rules of groups come from the broker's settings, within fixed limits."""
 
 from __future__ import annotations
 
 from mqcore.config import BrokerConfig
-from mqcore.groups.rules import LONGEST_TEXT, MOST_MEMBERS, GroupRules
+from mqcore.groups.rules import MEMBERS_MAX, TEXT_BYTES_MAX, GroupRules
 
 
-def test_the_settings_of_the_broker_are_the_rules_of_its_groups() -> None:
+def test_group_rules_come_from_the_settings_of_the_broker() -> None:
     config = BrokerConfig(
         group_min_session_timeout_ms=11,
         group_max_session_timeout_ms=12,
@@ -21,6 +21,6 @@ def test_the_settings_of_the_broker_are_the_rules_of_its_groups() -> None:
     assert (rules.offset_metadata_max_bytes, rules.offsets_retention_ms) == (15, 16 * 60_000)
 
 
-def test_settings_cannot_go_beyond_what_a_record_holds_and_a_heartbeat_can_look_at() -> None:
+def test_group_rules_are_capped_by_what_records_and_rebalances_can_handle() -> None:
     rules = GroupRules.of(BrokerConfig(group_max_size=10**6, offset_metadata_max_bytes=10**6))
-    assert (rules.max_size, rules.offset_metadata_max_bytes) == (MOST_MEMBERS, LONGEST_TEXT)
+    assert (rules.max_size, rules.offset_metadata_max_bytes) == (MEMBERS_MAX, TEXT_BYTES_MAX)

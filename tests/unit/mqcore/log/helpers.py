@@ -1,4 +1,4 @@
-"""What the tests of the log share: batches as producers send them, and an observer whose state can be compared."""
+"""Helpers for tests of the log: batches like those of producers, and an observer whose state can be compared."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from zlib import crc32
 from crc32c import crc32c
 
 from mqcore.disk.port import Disk
-from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.wire.batches import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, read_header, read_headers, stamp
 from mqcore.wire.records import Record, _put_record, build_batch
 
@@ -19,7 +19,7 @@ DIRECTORY = "orders-0"
 
 
 class LastSequences:
-    """For each producer where and with what it ended: what a real observer keeps, in short."""
+    """A small observer: the last offset and the last sequence number of each producer."""
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
@@ -51,7 +51,7 @@ def batch(
     sequence: int = -1,
     codec: int = 0,
 ) -> bytearray:
-    """A batch that has no place in the log yet."""
+    """A batch without offsets yet."""
     keys = keys or [None] * len(values)
     records = [
         Record(index, timestamp + index, key, value)
@@ -62,13 +62,13 @@ def batch(
 
 
 def place(data: bytearray, offset: int, epoch: int = 0) -> BatchHeader:
-    """Stamp it as the leader does."""
+    """Write offset and epoch into the batch, as the leader does."""
     stamp(data, offset, epoch)
     return read_header(data)
 
 
 def append(log: Log, data: bytearray | None = None, *, epoch: int = 0, now_ms: int = 1000) -> bytes:
-    """Append one batch at the end; its bytes as stored."""
+    """Append one batch and return its bytes as they are stored."""
     data = batch() if data is None else data
     header = place(data, log.end_offset, epoch)
     log.append(data, [header], now_ms)
@@ -98,7 +98,7 @@ def open_log(
 
 
 def stored(log: Log, limit: int | None = None) -> list[bytes]:
-    """All batches from the start, as a reader gets them."""
+    """All batches that a reader can read."""
     limit = log.end_offset if limit is None else limit
     found, offset = [], log.start_offset
     while (piece := log.read(offset, 1 << 20, limit=limit)) is not None:
@@ -110,19 +110,19 @@ def stored(log: Log, limit: int | None = None) -> list[bytes]:
 
 
 def offsets(batches: Sequence[bytes]) -> list[tuple[int, int]]:
-    """(base offset, next offset) of each."""
+    """(base offset, next offset) of each batch."""
     headers = [read_header(data) for data in batches]
     return [(header.base_offset, header.next_offset) for header in headers]
 
 
 def with_crc(data: bytearray) -> bytearray:
-    """The same bytes under a right CRC: what a client with a bug sends."""
+    """The same bytes with a valid CRC, as a client with a defect might send them."""
     data[CRC_START - 4 : CRC_START] = crc32c(data[CRC_START:]).to_bytes(4, "big")
     return data
 
 
 def poisoned(found: Sequence[Record], base: int, largest: int = 1000) -> bytearray:
-    """A batch whose records reach their timestamps by deltas from `base`; its header says that `largest` is theirs."""
+    """A batch whose records have timestamps relative to `base`, while its header claims `largest`."""
     data = build_batch([record._replace(timestamp=0) for record in found], base_timestamp=0)
     head, body = data[:HEADER_BYTES], bytearray()
     for record in found:

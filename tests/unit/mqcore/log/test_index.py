@@ -26,7 +26,7 @@ def test_an_offset_leads_to_the_last_batch_that_ends_at_or_below_it(offsets: lis
 
 
 @given(RISING)
-def test_an_offset_index_is_kafkas_file_and_reads_back(offsets: list[int]) -> None:
+def test_an_offset_index_has_kafkas_format_and_is_read_back(offsets: list[int]) -> None:
     index = OffsetIndex()
     for number, offset in enumerate(offsets):
         index.add(offset, number)
@@ -43,17 +43,17 @@ def test_an_offset_index_is_kafkas_file_and_reads_back(offsets: list[int]) -> No
     [[(5, 10), (5, 20)], [(5, 10), (6, 10)], [(5, 10), (4, 20)], [(5, 10), (6, 9)], [(-1, 5)], [(5, -1)], [(5, 100)],
      [(0, 0), (0, 0)]],
 )  # fmt: skip
-def test_an_offset_index_that_does_not_rise_inside_of_its_segment_is_none(entries: list[tuple[int, int]]) -> None:
+def test_an_offset_index_must_rise_and_lie_within_its_segment(entries: list[tuple[int, int]]) -> None:
     content = b"".join(struct.pack(">ii", *entry) for entry in entries)
     assert OffsetIndex.decode(content, 100) is None
 
 
-def test_an_index_of_broken_length_is_none() -> None:
+def test_an_index_with_an_incomplete_entry_is_rejected() -> None:
     assert OffsetIndex.decode(bytes(7), 100) is None
     assert TimeIndex.decode(bytes(13)) is None
 
 
-def test_a_time_index_takes_only_what_rises() -> None:
+def test_a_time_index_accepts_only_rising_entries() -> None:
     index = TimeIndex()
     for timestamp, offset in ((-1, 0), (100, 5), (100, 9), (90, 9), (120, 5), (130, 12)):
         index.add(timestamp, offset)
@@ -63,7 +63,7 @@ def test_a_time_index_takes_only_what_rises() -> None:
 
 
 @given(RISING, RISING)
-def test_a_time_index_is_kafkas_file_and_reads_back(timestamps: list[int], offsets: list[int]) -> None:
+def test_a_time_index_has_kafkas_format_and_is_read_back(timestamps: list[int], offsets: list[int]) -> None:
     index = TimeIndex()
     entries = list(zip(timestamps, offsets, strict=False))
     for timestamp, offset in entries:
@@ -76,5 +76,5 @@ def test_a_time_index_is_kafkas_file_and_reads_back(timestamps: list[int], offse
 
 
 @pytest.mark.parametrize("entries", [[(5, 1), (5, 2)], [(5, 2), (6, 2)], [(5, -1)]])
-def test_a_time_index_that_does_not_rise_is_none(entries: list[tuple[int, int]]) -> None:
+def test_a_time_index_that_does_not_rise_is_rejected(entries: list[tuple[int, int]]) -> None:
     assert TimeIndex.decode(b"".join(struct.pack(">qi", *entry) for entry in entries)) is None

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mqcore.disk.memory import MemoryDisk
-from mqcore.log.config import LogConfig
 from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.wire.batches import read_header, read_headers
-from tests.unit.mqcore.log.bench import DIRECTORY, LastSequences, append, batch, offsets, open_log, place, stored
+from tests.unit.mqcore.log.helpers import DIRECTORY, LastSequences, append, batch, offsets, open_log, place, stored
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50)
 
@@ -28,7 +28,7 @@ def read(log: Log, offset: int, max_bytes: int = 1 << 20, limit: int | None = No
     return offsets([data[position:] for position, _ in read_headers(data)])
 
 
-def test_a_new_log_begins_where_it_is_told() -> None:
+def test_a_new_log_begins_at_the_given_offset() -> None:
     log = open_log(MemoryDisk(), start_offset=42)
     assert (log.start_offset, log.end_offset, log.flushed_offset) == (42, 42, 42)
     assert read(log, 42) == []
@@ -36,7 +36,7 @@ def test_a_new_log_begins_where_it_is_told() -> None:
     assert offsets(stored(log)) == [(42, 43)]
 
 
-def test_appended_batches_come_back_byte_for_byte() -> None:
+def test_appended_batches_are_read_back_byte_for_byte() -> None:
     log = open_log(MemoryDisk(), SMALL)
     wanted = [append(log, batch([b"x" * size] * 3)) for size in range(40)]
     assert stored(log) == wanted
@@ -53,7 +53,7 @@ def test_several_batches_in_one_append_are_found_one_by_one() -> None:
     assert read(log, 2) == [(2, 3)]
 
 
-def test_a_fetch_inside_of_a_batch_returns_the_whole_batch() -> None:
+def test_a_read_inside_a_batch_returns_the_whole_batch() -> None:
     log = open_log(MemoryDisk())
     append(log, batch([b"0", b"1", b"2"]))
     append(log, batch([b"3", b"4", b"5"]))
@@ -61,7 +61,7 @@ def test_a_fetch_inside_of_a_batch_returns_the_whole_batch() -> None:
     assert read(log, 2, max_bytes=1) == [(0, 3)]
 
 
-def test_the_first_batch_comes_whole_and_the_rest_is_cut_at_the_limit_of_bytes() -> None:
+def test_the_first_batch_is_complete_and_later_ones_are_cut_at_the_byte_limit() -> None:
     log = open_log(MemoryDisk())
     one, two, three = (append(log, batch([b"v" * 100])) for _ in range(3))
     for max_bytes, length in ((0, len(one)), (len(one), len(one)), (len(one) + 5, len(one) + 5), (9999, 3 * len(one))):
@@ -71,14 +71,14 @@ def test_the_first_batch_comes_whole_and_the_rest_is_cut_at_the_limit_of_bytes()
         assert piece.read() == (one + two + three)[:length]
 
 
-def test_no_batch_at_all_comes_if_none_fits_and_none_must() -> None:
+def test_a_read_may_return_nothing_if_no_batch_fits() -> None:
     log = open_log(MemoryDisk())
     data = append(log)
     assert log.read(0, len(data) - 1, limit=1, at_least_one=False) is None
     assert log.read(0, len(data), limit=1, at_least_one=False) is not None
 
 
-def test_only_batches_wholly_below_the_limit_are_read() -> None:
+def test_only_batches_entirely_below_the_limit_are_read() -> None:
     log = open_log(MemoryDisk(), SMALL)
     for _ in range(20):
         append(log, batch([b"a", b"b"]))
@@ -98,7 +98,7 @@ def test_every_offset_is_found_in_every_segment_in_any_order() -> None:
         assert read(log, offset, max_bytes=1) == [(offset // 2 * 2, offset // 2 * 2 + 2)]
 
 
-def test_a_reader_at_the_end_gets_what_is_appended_next_over_a_roll_too() -> None:
+def test_a_reader_at_the_end_continues_across_a_roll() -> None:
     log = open_log(MemoryDisk(), SMALL)
     found = []
     for number in range(40):
@@ -117,8 +117,8 @@ def test_a_slice_stays_readable_when_its_segment_is_removed() -> None:
     append(log, batch([b"x" * 300]))
     piece = log.read(0, 9999, limit=2)
     log.advance_start(1)
-    assert log.expire(2000, limit=2) == ["00000000000000000000.log"]
-    log.expire(2001, limit=2)
+    assert log.apply_retention(2000, limit=2) == ["00000000000000000000.log"]
+    log.apply_retention(2001, limit=2)
     assert [name for name in disk.names(DIRECTORY) if name.startswith("00000000000000000000.log")] == []
     assert piece is not None
     assert piece.read() == first
@@ -127,7 +127,7 @@ def test_a_slice_stays_readable_when_its_segment_is_removed() -> None:
 # --- rolling ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_segment_rolls_before_it_would_grow_over_its_size() -> None:
+def test_a_segment_rolls_before_it_exceeds_its_size() -> None:
     disk = MemoryDisk()
     log = open_log(disk, LogConfig(segment_bytes=3 * len(batch([b"x"]))))
     for _ in range(7):
@@ -135,7 +135,7 @@ def test_a_segment_rolls_before_it_would_grow_over_its_size() -> None:
     assert segments(disk) == [0, 3, 6]
 
 
-def test_a_batch_larger_than_a_segment_gets_one_of_its_own() -> None:
+def test_a_batch_larger_than_a_segment_gets_its_own_segment() -> None:
     disk = MemoryDisk()
     log = open_log(disk, SMALL)
     for size in (10, 1000, 10):
@@ -167,12 +167,12 @@ def test_a_segment_rolls_when_its_index_is_full() -> None:
     assert segments(disk) == [0, 3]
 
 
-def test_a_segment_rolls_before_offsets_outgrow_its_index_and_an_empty_one_is_not_kept() -> None:
+def test_a_segment_rolls_before_offsets_exceed_its_index_and_an_empty_one_is_dropped() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     far = batch([b"x"])
     header = place(far, 2**31)
-    log.append(far, [header], 0)  # a follower copies a compacted log
+    log.append(far, [header], 0)  # as a follower that copies a compacted log would
     assert segments(disk) == [2**31]
     further = batch([b"y"])
     log.append(further, [place(further, 2**33)], 0)
@@ -200,7 +200,7 @@ def test_rolling_an_empty_segment_changes_nothing() -> None:
     assert segments(disk) == [0, 1]
 
 
-def test_new_settings_hold_from_the_next_append_on() -> None:
+def test_new_settings_apply_from_the_next_append() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
@@ -210,7 +210,7 @@ def test_new_settings_hold_from_the_next_append_on() -> None:
 
 
 @pytest.mark.parametrize("jitter", [0, 50])
-def test_jitter_spreads_rolls_by_name_but_not_by_chance(jitter: int) -> None:
+def test_jitter_depends_on_the_name_of_the_segment_and_not_on_chance(jitter: int) -> None:
     def rolled_at(directory: str) -> int:
         config = LogConfig(segment_ms=100, segment_jitter_ms=jitter)
         disk = MemoryDisk()
@@ -235,7 +235,7 @@ def test_epochs_begin_with_their_first_batch_and_survive_a_clean_stop() -> None:
     log = open_log(disk)
     for epoch in (0, 0, 3, 3, 5):
         append(log, epoch=epoch)
-    assert log.last_epoch == 5
+    assert log.epochs.last_epoch == 5
     assert [log.epochs.end_offset_for(epoch) for epoch in range(-1, 7)] == [
         (-1, -1), (0, 2), (0, 2), (0, 2), (3, 4), (3, 4), (5, 5), (-1, -1),
     ]  # fmt: skip
@@ -244,16 +244,16 @@ def test_epochs_begin_with_their_first_batch_and_survive_a_clean_stop() -> None:
     assert again.epochs.starts == log.epochs.starts
 
 
-def test_sync_tells_how_far_it_reached_and_leaves_nothing_to_do() -> None:
+def test_a_sync_returns_the_durable_end_and_leaves_nothing_unsynced() -> None:
     log = open_log(MemoryDisk())
     append(log)
-    assert log.dirty()
+    assert log.needs_sync()
     assert (log.flushed_offset, log.sync(), log.flushed_offset) == (0, 1, 1)
-    assert not log.dirty()
+    assert not log.needs_sync()
     log.roll(0)
-    assert log.dirty()  # the new name
+    assert log.needs_sync()  # the new segment's name
     log.sync()
-    assert not log.dirty()
+    assert not log.needs_sync()
 
 
 def test_the_header_of_the_last_batch_is_at_the_end_of_the_file() -> None:

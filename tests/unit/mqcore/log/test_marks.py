@@ -1,4 +1,4 @@
-"""What the data directory remembers of all its logs: checkpoints and the mark of a clean stop (C7, C14)."""
+"""Checkpoints and the mark of a clean stop."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ORDERS = {TopicPartition("orders", 0): 1742, TopicPartition("orders", 10): 0, To
 TOPICS = st.text(st.sampled_from("abcXYZ019._-"), min_size=1, max_size=9)
 
 
-def test_a_checkpoint_is_kafkas_file() -> None:
+def test_a_checkpoint_file_has_kafkas_format() -> None:
     assert encode_offsets(ORDERS) == b"0\n3\na.b_c 3 1152921504606846976\norders 0 1742\norders 10 0\n"
     assert encode_offsets({}) == b"0\n0\n"
 
 
 @given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 999)), st.integers(0, 2**63 - 1), max_size=9))
-def test_offsets_are_read_back(offsets: dict[TopicPartition, int]) -> None:
+def test_checkpointed_offsets_are_read_back(offsets: dict[TopicPartition, int]) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
 
 
@@ -32,14 +32,14 @@ def test_offsets_are_read_back(offsets: dict[TopicPartition, int]) -> None:
     [b"", b"0\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n1\na 0 -1\n", b"0\n1\na b c d\n",
      b"\0" * 30, b"\xff"],
 )  # fmt: skip
-def test_a_damaged_checkpoint_is_as_good_as_none(content: bytes) -> None:
+def test_a_damaged_checkpoint_counts_as_absent(content: bytes) -> None:
     disk = MemoryDisk()
     disk.replace(RECOVERY_POINTS, content)
     assert decode_offsets(content) is None
     assert CheckpointFile(disk, RECOVERY_POINTS).read() == {}
 
 
-def test_a_checkpoint_is_written_when_it_changed_and_survives_the_power() -> None:
+def test_a_checkpoint_is_written_only_when_it_changed_and_survives_a_power_loss() -> None:
     disk = MemoryDisk()
     file = CheckpointFile(disk, RECOVERY_POINTS)
     assert file.read() == {}
@@ -69,7 +69,7 @@ def test_a_crash_at_any_call_leaves_the_old_checkpoint_or_the_new(kind: Literal[
     assert new in found
 
 
-def test_the_mark_is_taken_once_and_for_good() -> None:
+def test_the_clean_mark_is_removed_when_it_is_taken() -> None:
     disk = MemoryDisk()
     assert take_clean_mark(disk) is None
     write_clean_mark(disk, 17)
@@ -84,8 +84,8 @@ def test_the_mark_is_taken_once_and_for_good() -> None:
         assert not disk.exists(CLEAN_MARK)
 
 
-def test_the_mark_that_is_not_yet_taken_for_good_is_still_there_after_a_crash() -> None:
-    """The control for the test above: without the sync of the folder the mark could come back."""
+def test_a_crash_while_the_clean_mark_is_taken_leaves_it_or_removes_it() -> None:
+    """The control for the test above: without a sync of the folder the mark could reappear."""
     found = set()
     for seed in range(40):
         disk = MemoryDisk(seed)
@@ -97,7 +97,7 @@ def test_the_mark_that_is_not_yet_taken_for_good_is_still_there_after_a_crash() 
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version":1,"brokerEpoch":5}', b'{"version":0}', b"\0\0"])
-def test_a_damaged_mark_is_none_and_gone(content: bytes) -> None:
+def test_a_damaged_clean_mark_is_ignored_and_removed(content: bytes) -> None:
     disk = MemoryDisk()
     disk.replace(CLEAN_MARK, content)
     assert take_clean_mark(disk) is None

@@ -1,11 +1,11 @@
-"""Producer snapshots: how many are kept, and which one is believed."""
+"""Producer snapshots: how many are kept, and which one is used."""
 
 from __future__ import annotations
 
 from mqcore.disk.memory import MemoryDisk
-from mqcore.log.config import LogConfig
 from mqcore.log.snapshots import snapshot_offsets
-from tests.unit.mqcore.log.bench import DIRECTORY, LastSequences, append, batch, open_log
+from mqcore.log.topic_config import LogConfig
+from tests.unit.mqcore.log.helpers import DIRECTORY, LastSequences, append, batch, open_log
 
 CONFIG = LogConfig(segment_bytes=300)
 
@@ -18,7 +18,7 @@ def filled(disk: MemoryDisk) -> LastSequences:
     return observer
 
 
-def test_the_newest_three_are_kept_and_one_more_is_taken_at_a_clean_stop() -> None:
+def test_the_newest_three_snapshots_are_kept_and_a_clean_stop_adds_one() -> None:
     disk = MemoryDisk()
     filled(disk)
     rolled = snapshot_offsets(disk, DIRECTORY)
@@ -29,7 +29,7 @@ def test_the_newest_three_are_kept_and_one_more_is_taken_at_a_clean_stop() -> No
     assert snapshot_offsets(disk, DIRECTORY) == [*rolled[1:], 20]
 
 
-def test_a_damaged_snapshot_is_passed_over_for_an_older_one_and_the_rest_is_replayed() -> None:
+def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_a_replay() -> None:
     disk = MemoryDisk()
     wanted = filled(disk)
     for damaged in range(4):
@@ -43,7 +43,7 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one_and_the_rest_is_repl
         assert (log.recovery.replayed_batches > 0) == (damaged > 0)
 
 
-def test_a_snapshot_of_what_was_cut_is_not_believed() -> None:
+def test_a_snapshot_of_removed_batches_is_not_used() -> None:
     disk, observer = MemoryDisk(), LastSequences()
     log = open_log(disk, CONFIG, observer=observer)
     for number in range(20):
@@ -66,7 +66,7 @@ def test_a_new_log_in_a_folder_with_an_old_snapshot_knows_no_producer() -> None:
 
 
 def test_a_start_after_many_rolls_reads_no_header_below_the_recovery_point() -> None:
-    """The owner stores the recovery point now and then; segments roll much more often."""
+    """Segments roll much more often than the recovery point is stored."""
     for stored_between in (0, 30):
         disk, observer = MemoryDisk(), LastSequences()
         log = open_log(disk, CONFIG, observer=observer)
@@ -84,7 +84,7 @@ def test_a_start_after_many_rolls_reads_no_header_below_the_recovery_point() -> 
         assert again.recovery.scanned_batches <= 100 - point + 3
 
 
-def test_snapshots_below_the_stored_recovery_point_go() -> None:
+def test_snapshots_that_no_start_needs_are_removed() -> None:
     disk = MemoryDisk()
     log = open_log(disk, CONFIG)
     for number in range(100):
@@ -94,8 +94,8 @@ def test_snapshots_below_the_stored_recovery_point_go() -> None:
     assert len(snapshot_offsets(disk, DIRECTORY)) <= 8
 
 
-def test_snapshots_of_batches_that_a_power_loss_took_go_with_them() -> None:
-    """Of a log that was cut at a batch boundary: nothing in it is torn."""
+def test_snapshots_of_batches_lost_with_the_power_are_removed() -> None:
+    """The log lost its end exactly between two batches, so nothing in it is torn."""
     disk, observer = MemoryDisk(), LastSequences()
     log = open_log(disk, CONFIG)
     for number in range(30):
@@ -107,7 +107,7 @@ def test_snapshots_of_batches_that_a_power_loss_took_go_with_them() -> None:
     log = open_log(disk, CONFIG)
     assert log.end_offset == base
     assert max(snapshot_offsets(disk, DIRECTORY)) == base
-    while log.end_offset < 60:  # past the offsets of the lost snapshots
+    while log.end_offset < 60:  # beyond the offsets of the lost snapshots
         append(log, batch([b"x" * 50], producer=2, sequence=log.end_offset))
     log.sync()
     disk.crash("kill")

@@ -15,11 +15,12 @@ from mqcore.identity import TopicPartition
 from mqcore.log import doctor, dump
 from mqcore.log.checkpoints import RECOVERY_POINTS, CheckpointFile
 from mqcore.log.clean_mark import CLEAN_MARK, write_clean_mark
-from mqcore.log.config import LogConfig
-from mqcore.log.log import CorruptLog, Log
+from mqcore.log.errors import CorruptLog
+from mqcore.log.log import Log
+from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.producers import Producers
 from mqcore.wire.batches import read_header
-from tests.unit.mqcore.log.bench import append, batch, open_log, stored
+from tests.unit.mqcore.log.helpers import append, batch, open_log, stored
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=50)
 FIRST = "00000000000000000000.log"
@@ -50,13 +51,13 @@ def cut(path: Path, size: int) -> None:
 
 def dumped(*paths: Path, records: bool = False, as_json: bool = False) -> tuple[int, list[str]]:
     out = io.StringIO()
-    code = dump.run([str(path) for path in paths], records, as_json, out)
+    code = dump.dump_files([str(path) for path in paths], records, as_json, out)
     return code, out.getvalue().splitlines()
 
 
 def examined(data: Path, cut: str | None = None) -> tuple[int, list[dict[str, object]]]:
     out = io.StringIO()
-    code = doctor.run(str(data), cut, True, out)
+    code = doctor.run_doctor(str(data), cut, True, out)
     return code, [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -89,7 +90,7 @@ def test_json_has_one_object_a_line_that_names_its_file(data: Path) -> None:
     assert any("timestamp" in entry and entry["file"].endswith(".timeindex") for entry in objects)
 
 
-def test_damage_is_shown_where_it_is(data: Path) -> None:
+def test_damage_is_shown_at_its_position(data: Path) -> None:
     flip(data / "orders-0" / FIRST, 70)
     code, lines = dumped(data / "orders-0" / FIRST)
     assert code == 1
@@ -98,14 +99,14 @@ def test_damage_is_shown_where_it_is(data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x.index", "x.timeindex", "x.snapshot"])
 @pytest.mark.parametrize("content", [b"\xff" * 7, b"\xff" * 24, b"\xff" * 100])
-def test_nonsense_is_damage_and_no_crash(tmp_path: Path, name: str, content: bytes) -> None:
+def test_garbage_is_shown_as_damage_and_does_not_crash(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     code, lines = dumped(tmp_path / name)
     assert code == 1
     assert "damage" in lines[-1]
 
 
-def test_a_missing_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dumped(tmp_path / "nothing.log")[0] == 1
     assert "No such file" in capsys.readouterr().err
 
@@ -127,8 +128,17 @@ def test_a_sound_folder_has_no_findings(data: Path) -> None:
     write_clean_mark(PosixDisk(data), 1)
     assert examined(data) == (0, [])
     out = io.StringIO()
-    assert doctor.run(str(data), None, False, out) == 0
+    assert doctor.run_doctor(str(data), None, False, out) == 0
     assert out.getvalue() == "1 partitions, nothing found\n"
+
+
+@pytest.mark.parametrize("name", ["abcdefghijklmnopqrst.log", "notes.index", "README", "abcdefghijklmnopqrst.log.swap"])
+def test_files_that_are_not_the_brokers_stop_neither_the_doctor_nor_a_start(data: Path, name: str) -> None:
+    (data / "orders-0" / name).write_bytes(b"mine")
+    code, findings = examined(data)
+    assert code == 0 and {finding["file"] for finding in findings} <= {name}
+    log = Log.open(PosixDisk(data), "orders-0", CONFIG, now_ms=0, clean=False, recovery_point=0, observer=Producers())
+    assert log.end_offset == 18
 
 
 def test_corruption_is_an_error_and_nothing_is_changed(data: Path) -> None:
@@ -154,7 +164,7 @@ def test_a_torn_tail_that_the_next_start_cuts_is_a_remark(data: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["durable", "clean"])
-def test_a_torn_tail_of_what_was_durable_is_an_error(data: Path, why: str) -> None:
+def test_a_torn_tail_of_durable_data_is_an_error(data: Path, why: str) -> None:
     last = sorted((data / "orders-0").glob("*.log"))[-1]
     cut(last, last.stat().st_size - 1)
     disk = PosixDisk(data)
@@ -163,7 +173,7 @@ def test_a_torn_tail_of_what_was_durable_is_an_error(data: Path, why: str) -> No
         write_clean_mark(disk, 1)
     code, findings = examined(data)
     assert code == 1
-    assert ("were durable and are gone" if why == "durable" else "stopped cleanly") in str(findings[0]["text"])
+    assert ("were durable and are lost" if why == "durable" else "stopped cleanly") in str(findings[0]["text"])
 
 
 def test_a_missing_segment_and_damaged_hints_are_found(data: Path) -> None:
@@ -186,7 +196,7 @@ def test_a_missing_segment_and_damaged_hints_are_found(data: Path) -> None:
     assert "but the next segment begins at" in str(findings[0]["text"])
 
 
-def test_an_ordered_cut_ends_the_log_before_the_corruption_and_keeps_what_it_took(data: Path, tmp_path: Path) -> None:
+def test_a_cut_ends_the_log_before_the_corruption_and_keeps_the_removed_bytes(data: Path, tmp_path: Path) -> None:
     partition = data / "orders-0"
     logs = sorted(partition.glob("*.log"))
     disk = PosixDisk(data)
@@ -216,11 +226,11 @@ def test_a_cut_needs_a_stopped_broker_a_partition_and_something_to_cut(
     assert examined(data, cut="orders-0") == (2, [])
     assert "nothing to cut" in capsys.readouterr().err
     assert examined(data, cut="orders-7") == (2, [])
-    assert "is no partition here" in capsys.readouterr().err
+    assert "no partition folder named orders-7" in capsys.readouterr().err
     flip(data / "orders-0" / FIRST, 70)
     with DirectoryLock(data):
         assert examined(data, cut="orders-0") == (2, [])
     assert "is in use by process" in capsys.readouterr().err
     shutil.rmtree(data)
     assert examined(data) == (2, [])
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from mqcore.log.config import TOPIC_SETTINGS, LogConfig, validate
+from mqcore.log.topic_config import TOPIC_SETTINGS, LogConfig, setting_error
 
 # What Kafka 4 describes for a topic, apart from settings of internal use.
 KAFKAS = """
@@ -20,18 +20,18 @@ unclean.leader.election.enable
 """
 
 
-def test_the_table_has_every_setting_of_kafka_and_says_what_it_is_for() -> None:
+def test_the_table_has_and_documents_every_topic_setting_of_kafka() -> None:
     assert sorted(TOPIC_SETTINGS) == KAFKAS.split()
     for name, setting in TOPIC_SETTINGS.items():
         assert setting.name == name
         assert setting.documentation.endswith(".")
 
 
-def test_every_default_is_valid_and_is_that_of_the_values() -> None:
+def test_every_default_is_valid_and_equals_that_of_the_log() -> None:
     assert LogConfig.from_settings({name: setting.default for name, setting in TOPIC_SETTINGS.items()}) == LogConfig()
 
 
-def test_every_value_of_the_log_is_a_setting() -> None:
+def test_every_field_of_the_log_config_is_a_setting() -> None:
     names = {name.replace(".", "_") for name in TOPIC_SETTINGS} | {"compact", "delete"}
     assert {field.name for field in fields(LogConfig)} <= names
 
@@ -45,8 +45,8 @@ def test_every_value_of_the_log_is_a_setting() -> None:
         ("compression.gzip.level", "-1"), ("flush.messages", "1"), ("segment.bytes", " 1048576 "),
     ],
 )  # fmt: skip
-def test_values_that_kafka_takes_are_taken(name: str, value: str) -> None:
-    assert validate(name, value) is None
+def test_values_that_kafka_accepts_are_accepted(name: str, value: str) -> None:
+    assert setting_error(name, value) is None
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_values_that_kafka_takes_are_taken(name: str, value: str) -> None:
         ("remote.storage.enable", "true", "must be false"),
     ],
 )
-def test_values_that_kafka_refuses_are_refused_with_the_reason(name: str, value: str, reason: str) -> None:
-    found = validate(name, value)
+def test_values_that_kafka_rejects_are_rejected_with_the_reason(name: str, value: str, reason: str) -> None:
+    found = setting_error(name, value)
     assert found is not None
     assert found.startswith(f"Invalid value {value} for configuration {name}: ")
     assert reason in found
@@ -79,7 +79,7 @@ def test_values_that_kafka_refuses_are_refused_with_the_reason(name: str, value:
 
 
 def test_an_unknown_setting_is_refused() -> None:
-    assert validate("retention.days", "1") == "Unknown topic config name: retention.days"
+    assert setting_error("retention.days", "1") == "Unknown topic config name: retention.days"
     with pytest.raises(ValueError, match=r"retention\.days"):
         LogConfig.from_settings({"retention.days": "1"})
 
@@ -94,20 +94,20 @@ def test_settings_become_values() -> None:
 
 @pytest.mark.parametrize("value", ["1_000", "--5", "1e3", "0x10", "١", "9" * 5000, "", "+", "5 5"])
 def test_a_number_is_written_in_decimal(value: str) -> None:
-    found = validate("retention.ms", value)
+    found = setting_error("retention.ms", value)
     assert found is not None and len(found) < 300
 
 
 @pytest.mark.parametrize(("value", "parsed"), [(" 5 ", 5), ("+5", 5), ("-1", -1)])
-def test_blanks_and_a_sign_are_allowed(value: str, parsed: int) -> None:
-    assert validate("retention.ms", value) is None
+def test_a_number_may_have_blanks_and_a_sign(value: str, parsed: int) -> None:
+    assert setting_error("retention.ms", value) is None
     assert LogConfig.from_settings({"retention.ms": value}).retention_ms == parsed
 
 
 @pytest.mark.parametrize("value", ["0.5", ".5", "5e-1", "1", "1E0"])
 def test_a_fraction_may_have_an_exponent(value: str) -> None:
-    assert validate("min.cleanable.dirty.ratio", value) is None
+    assert setting_error("min.cleanable.dirty.ratio", value) is None
 
 
-def test_a_number_that_an_older_broker_has_accepted_is_still_read() -> None:
+def test_a_number_format_that_an_older_broker_accepted_is_still_read() -> None:
     assert LogConfig.from_settings({"retention.ms": "1_000"}).retention_ms == 1000

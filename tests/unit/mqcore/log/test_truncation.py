@@ -1,4 +1,4 @@
-"""Cutting a log at its end (followers) and at its start (delete records, retention)."""
+"""Truncating a log at its end (followers) and at its start (deleted records, retention)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import product
 import pytest
 
 from mqcore.disk.memory import Crashed, MemoryDisk
-from mqcore.log.config import LogConfig
-from mqcore.log.log import CorruptLog, LogFailed
-from tests.unit.mqcore.log.bench import DIRECTORY, LastSequences, append, batch, offsets, open_log, stored
+from mqcore.log.errors import CorruptLog, LogFailed
+from mqcore.log.topic_config import LogConfig
+from tests.unit.mqcore.log.helpers import DIRECTORY, LastSequences, append, batch, offsets, open_log, stored
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=50, retention_ms=-1, file_delete_delay_ms=100)
 
 
 @pytest.mark.parametrize("target", range(41))
-def test_a_log_cut_anywhere_is_as_if_the_rest_had_never_been(target: int) -> None:
+def test_a_truncated_log_equals_one_that_never_had_the_rest(target: int) -> None:
     disk, observer, control = MemoryDisk(), LastSequences(), LastSequences()
     log, other = open_log(disk, CONFIG, observer=observer), open_log(MemoryDisk(), CONFIG, observer=control)
     for number in range(20):
@@ -42,7 +42,7 @@ def test_a_log_cut_anywhere_is_as_if_the_rest_had_never_been(target: int) -> Non
     assert again.epochs.starts == log.epochs.starts
 
 
-def test_cut_bytes_do_not_come_back_under_new_ones_when_the_power_goes() -> None:
+def test_truncated_bytes_do_not_reappear_under_new_ones_after_a_power_loss() -> None:
     for seed in range(60):
         disk = MemoryDisk(seed)
         log = open_log(disk, CONFIG)
@@ -50,14 +50,14 @@ def test_cut_bytes_do_not_come_back_under_new_ones_when_the_power_goes() -> None
             append(log, batch([b"old"]))
         log.sync()
         log.truncate_to(2)
-        append(log, batch([b"new"]), epoch=1)  # as long as an old one, at the place of an old one
+        append(log, batch([b"new"]), epoch=1)  # same length and position as an old one
         disk.crash("power")
         found = stored(open_log(disk, CONFIG, recovery_point=2))
         assert len(found) in (2, 3)
         assert all(b"old" not in data for data in found[2:])
 
 
-def test_a_cut_that_a_kill_left_unsynced_is_made_durable_before_anything_new_is_appended() -> None:
+def test_a_truncation_left_unsynced_by_a_kill_is_durable_before_the_next_append() -> None:
     for seed in range(60):
         disk = MemoryDisk(seed)
         log = open_log(disk, CONFIG)
@@ -66,7 +66,7 @@ def test_a_cut_that_a_kill_left_unsynced_is_made_durable_before_anything_new_is_
         log.sync()
         disk.fail("sync", errno.EIO)
         with pytest.raises(LogFailed):
-            log.truncate_to(1)  # cut, but not durably
+            log.truncate_to(1)  # truncated, but not durably
         disk.crash("kill")
         log = open_log(disk, CONFIG, recovery_point=1)
         assert log.end_offset == 1
@@ -77,7 +77,7 @@ def test_a_cut_that_a_kill_left_unsynced_is_made_durable_before_anything_new_is_
         assert all(b"old" not in data for data in found[1:])
 
 
-def test_a_segment_that_was_dropped_before_a_kill_does_not_come_back_when_the_power_goes() -> None:
+def test_a_segment_dropped_before_a_kill_does_not_reappear_after_a_power_loss() -> None:
     dropped = 0
     for seed, skip in product(range(20), range(8)):
         disk = MemoryDisk(seed)
@@ -98,18 +98,18 @@ def test_a_segment_that_was_dropped_before_a_kill_does_not_come_back_when_the_po
         try:
             found = stored(open_log(disk, CONFIG, recovery_point=2))
         except CorruptLog:
-            continue  # a later segment survived and an earlier one did not
+            continue  # a later segment survived without an earlier one
         assert [data for data in found if b"old" in data] == kept[: len(found)]
     assert dropped > 20
 
 
-def test_a_log_that_is_cut_wholly_goes_on_at_the_given_offset() -> None:
+def test_a_fully_truncated_log_continues_at_the_given_offset() -> None:
     disk, observer = MemoryDisk(), LastSequences()
     log = open_log(disk, CONFIG, observer=observer)
     for number in range(10):
         append(log, batch(producer=1, sequence=number))
     log.truncate_fully(100)
-    assert (log.start_offset, log.end_offset, log.flushed_offset, log.last_epoch) == (100, 100, 100, -1)
+    assert (log.start_offset, log.end_offset, log.flushed_offset, log.epochs.last_epoch) == (100, 100, 100, -1)
     assert observer.last == {}
     append(log)
     assert offsets(stored(log)) == [(100, 101)]
@@ -117,7 +117,7 @@ def test_a_log_that_is_cut_wholly_goes_on_at_the_given_offset() -> None:
     assert open_log(disk, CONFIG).start_offset == 100
 
 
-def test_cutting_above_the_end_changes_nothing() -> None:
+def test_truncating_above_the_end_changes_nothing() -> None:
     log = open_log(MemoryDisk())
     append(log)
     log.truncate_to(1)
@@ -128,14 +128,14 @@ def test_cutting_above_the_end_changes_nothing() -> None:
 # --- at the start ----------------------------------------------------------------------------------------------------
 
 
-def test_deleted_records_are_gone_at_once_and_their_segments_with_the_next_expiry() -> None:
+def test_deleted_records_disappear_at_once_and_their_segments_with_the_next_retention() -> None:
     disk = MemoryDisk()
     log = open_log(disk, CONFIG)
     wanted = [append(log, batch([b"x" * 100]), epoch=number // 5) for number in range(10)]
     log.advance_start(5)
     assert (log.start_offset, log.epochs.starts[0]) == (5, (1, 5))
     assert stored(log) == wanted[5:]
-    removed = log.expire(2000, limit=10)
+    removed = log.apply_retention(2000, limit=10)
     assert removed == ["00000000000000000000.log", "00000000000000000002.log"]
     assert stored(log) == wanted[5:]
     assert log.start_offset == 5
@@ -147,24 +147,24 @@ def test_removed_files_are_renamed_first_and_unlinked_after_their_delay() -> Non
     for _ in range(5):
         append(log, batch([b"x" * 300]))
     log.advance_start(2)
-    log.expire(1000, limit=5)
+    log.apply_retention(1000, limit=5)
     deleted = [name for name in disk.names(DIRECTORY) if name.endswith(".deleted")]
     assert "00000000000000000000.log.deleted" in deleted
     assert "00000000000000000001.index.deleted" in deleted
-    log.expire(1099, limit=5)
+    log.apply_retention(1099, limit=5)
     assert [name for name in disk.names(DIRECTORY) if name.endswith(".deleted")] == deleted
-    log.expire(1100, limit=5)
+    log.apply_retention(1100, limit=5)
     assert [name for name in disk.names(DIRECTORY) if name.endswith(".deleted")] == []
 
 
-def test_segments_older_than_retention_ms_go_and_the_active_one_rolls_if_all_are() -> None:
+def test_segments_older_than_retention_ms_are_removed_even_the_active_one() -> None:
     disk = MemoryDisk()
     log = open_log(disk, replace(CONFIG, retention_ms=100))
     for number in range(4):
         append(log, batch([b"x" * 300], timestamp=1000 + 100 * number))
-    assert log.expire(1200, limit=4) == ["00000000000000000000.log"]
+    assert log.apply_retention(1200, limit=4) == ["00000000000000000000.log"]
     assert log.start_offset == 1
-    assert len(log.expire(9000, limit=4)) == 3
+    assert len(log.apply_retention(9000, limit=4)) == 3
     assert (log.start_offset, log.end_offset, log.size_bytes) == (4, 4, 0)
     append(log)
     assert offsets(stored(log)) == [(4, 5)]
@@ -175,35 +175,35 @@ def test_a_segment_without_timestamps_is_as_old_as_its_file() -> None:
     disk.now_ms = 5000
     log = open_log(disk, replace(CONFIG, retention_ms=100))
     append(log, batch(timestamp=-1))
-    assert log.expire(5100, limit=1) == []
-    assert len(log.expire(5101, limit=1)) == 1
+    assert log.apply_retention(5100, limit=1) == []
+    assert len(log.apply_retention(5101, limit=1)) == 1
 
 
-def test_segments_beyond_retention_bytes_go_oldest_first() -> None:
+def test_segments_beyond_retention_bytes_are_removed_oldest_first() -> None:
     log = open_log(MemoryDisk(), CONFIG)
     size = {len(append(log, batch([b"x" * 300]))) for _ in range(6)}.pop()
     for keep, left in ((6 * size, 6), (6 * size - 1, 6), (5 * size, 5), (3 * size, 3), (0, 0)):
         log.reconfigure(replace(CONFIG, retention_bytes=keep))
-        log.expire(1000, limit=6)
+        log.apply_retention(1000, limit=6)
         assert len(stored(log)) == left
 
 
-def test_retention_keeps_what_is_not_below_the_high_watermark() -> None:
+def test_retention_removes_nothing_above_the_high_watermark() -> None:
     log = open_log(MemoryDisk(), replace(CONFIG, retention_ms=0))
     for _ in range(4):
         append(log, batch([b"x" * 300]))
-    assert len(log.expire(10**9, limit=2)) == 2
+    assert len(log.apply_retention(10**9, limit=2)) == 2
     assert log.start_offset == 2
 
 
-def test_a_compacted_topic_loses_nothing_to_time_or_size() -> None:
+def test_retention_by_time_or_size_ignores_a_compacted_topic() -> None:
     log = open_log(MemoryDisk(), replace(CONFIG, retention_ms=0, retention_bytes=0, compact=True, delete=False))
     for _ in range(4):
         append(log, batch([b"x" * 300]))
-    assert log.expire(10**9, limit=4) == []
+    assert log.apply_retention(10**9, limit=4) == []
 
 
-def test_a_crash_anywhere_in_retention_leaves_no_hole() -> None:
+def test_a_crash_anywhere_in_retention_leaves_no_gap() -> None:
     for kind in ("kill", "power"):
         for nth in range(1, 16):
             disk = MemoryDisk(nth)
@@ -213,8 +213,8 @@ def test_a_crash_anywhere_in_retention_leaves_no_hole() -> None:
             log.reconfigure(replace(CONFIG, retention_bytes=700))
             disk.crash_at(nth, "after")
             with pytest.raises(Crashed):
-                log.expire(1000, limit=6)
-                disk.replace("x", b"")  # retention was done before: die here
+                log.apply_retention(1000, limit=6)
+                disk.replace("x", b"")  # retention needed fewer changes: crash here
                 disk.replace("y", b"")
                 disk.replace("z", b"")
             disk.crash(kind)

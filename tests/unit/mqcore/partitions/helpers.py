@@ -1,18 +1,20 @@
-"""What the tests of partitions share: batches as producers send them, and syncs that end when told."""
+"""Helpers for tests of partitions: batches like those of producers, and a partition whose syncs the test runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.disk.port import Disk
 from mqcore.identity import LeaderEpoch, TopicPartition
-from mqcore.log.config import LogConfig
 from mqcore.log.errors import LogFailed
 from mqcore.log.log import Log
-from mqcore.partitions.partition import Appended, Fetched, Partition
+from mqcore.log.topic_config import LogConfig
+from mqcore.partitions.appender import Appended
+from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
+from mqcore.partitions.reads import ReadRequest, ReadResult
 from mqcore.wire.batches import BatchHeader, read_header, read_headers
 from mqcore.wire.errors import Refusal
 from mqcore.wire.records import Record, build_batch
@@ -20,6 +22,7 @@ from mqcore.wire.records import Record, build_batch
 NAME = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=7)
 NOW_MS = 1_700_000_000_000
+DURABLE = {"flush.messages": "1"}
 
 
 def batch(
@@ -31,7 +34,7 @@ def batch(
     codec: int = 0,
     timestamp: int = NOW_MS,
 ) -> memoryview:
-    """As a client sends it: base offset 0, no leader epoch."""
+    """A batch as a client sends it: base offset 0, no leader epoch."""
     records = [Record(index, timestamp, key, value) for index, value in enumerate(values or (b"v",))]
     idempotent = producer >= 0
     return memoryview(
@@ -46,12 +49,12 @@ def batch(
 
 
 def header(producer: int, epoch: int, sequence: int, count: int = 1, offset: int = 0) -> BatchHeader:
-    """Of an idempotent batch of `count` records, placed at `offset`."""
+    """The header of an idempotent batch of `count` records at `offset`."""
     return BatchHeader(offset, 100, 0, 2, 0, 0, count - 1, 5, 5, producer, epoch, sequence, count)
 
 
-class Stage:
-    """One partition on a disk in memory; a sync is done when `sync` is called, as by the flusher."""
+class PartitionHarness:
+    """One partition on a disk in memory. Requested syncs run when a test calls `sync`."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, disk: Disk | None = None) -> None:
         self.disk = disk or MemoryDisk()
@@ -74,7 +77,7 @@ class Stage:
         return self.partition
 
     def sync(self) -> None:
-        """What the flusher does with what it was asked for."""
+        """Run the requested syncs as the flusher would."""
         while self.requested:
             partition = self.requested.pop()
             try:
@@ -82,46 +85,42 @@ class Stage:
             except LogFailed as fault:
                 partition.go_offline(str(fault))
             else:
-                partition.synced()
+                partition.on_synced()
 
     def append(self, data: memoryview | None = None, now_ms: int = NOW_MS) -> Appended | Refusal:
         return self.partition.append(batch() if data is None else data, now_ms)
 
     def fetch(self, offset: int, max_bytes: int = 1 << 20) -> list[int]:
-        """The base offsets of the batches a consumer gets."""
+        """The base offsets of the batches that a consumer reads."""
         return [found.base_offset for found in self.headers(offset, max_bytes)]
 
     def headers(self, offset: int, max_bytes: int = 1 << 20) -> list[BatchHeader]:
-        fetched = self.partition.fetch(offset, max_bytes, at_least_one=True, committed_only=False)
-        assert isinstance(fetched, Fetched), fetched
+        fetched = self.partition.read(ReadRequest(offset, max_bytes))
+        assert isinstance(fetched, ReadResult), fetched
         return [found for _, found in read_headers(fetched.records.read())] if fetched.records else []
 
 
-def refused(outcome: object) -> str:
-    """The name of the error; an assertion if it is no refusal."""
+def error_name(outcome: object) -> str:
+    """The name of the error. Fails if the outcome is not a refusal."""
     assert isinstance(outcome, Refusal), outcome
     return outcome.error.name
 
 
-def placed(outcome: object) -> tuple[int, int]:
-    """(base offset, end) of an append that was granted."""
+def offsets_of(outcome: object) -> tuple[int, int]:
+    """(base offset, end) of an append. Fails if it was refused."""
     assert isinstance(outcome, Appended), outcome
     return outcome.base_offset, outcome.end
 
 
-def listen(told: list[Exception | None]) -> Callable[[Exception | None], None]:
-    return told.append
-
-
-def changed(data: Sequence[int] | memoryview, at: int, value: int) -> memoryview:
-    """The batch with one byte changed (its CRC is wrong then)."""
+def with_byte(data: Sequence[int] | memoryview, at: int, value: int) -> memoryview:
+    """A copy of the batch with one byte changed, so that its CRC is wrong."""
     copy = bytearray(data)
     copy[at] = value
     return memoryview(copy)
 
 
-def resealed(data: memoryview) -> memoryview:
-    """The batch with the CRC that fits what is in it now."""
+def with_valid_crc(data: memoryview) -> memoryview:
+    """The batch with a CRC that matches its content."""
     import struct
 
     from crc32c import crc32c

@@ -1,4 +1,4 @@
-"""Idempotence against a model that simply remembers everything each producer ever wrote."""
+"""Idempotence, compared with a model that remembers everything each producer ever wrote."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from mqcore.partitions import producers as module
 from mqcore.partitions.producers import REMEMBERED_BATCHES, Duplicate, ProducerBudget, Producers, sequence_after
 from mqcore.wire.errors import ErrorCode, Refusal
-from tests.unit.mqcore.partitions.stage import header
+from tests.unit.mqcore.partitions.helpers import header
 
 WRAP = 2**31
 
 
 @dataclass
 class Model:
-    """The rules in the words of KIP-98, over complete memories: (epoch, first, count, offset) of every batch."""
+    """The rules of KIP-98 over all batches ever written, as (epoch, first sequence, count, offset)."""
 
     written: dict[int, list[tuple[int, int, int, int]]] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ steps = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(steps, st.sampled_from([0, 5, WRAP - 3, WRAP - 1]))
-def test_every_verdict_is_the_models_also_from_a_snapshot(
+def test_every_verdict_equals_the_models_also_after_a_snapshot(
     steps: list[tuple[int, int, str, int, int]], first_sequence: int
 ) -> None:
     model, machine, end = Model(), Producers(), 0
@@ -93,7 +93,7 @@ def test_every_verdict_is_the_models_also_from_a_snapshot(
             end += count
 
 
-def test_the_sequence_goes_on_at_zero_behind_the_largest() -> None:
+def test_the_sequence_wraps_to_zero_after_its_maximum() -> None:
     assert sequence_after(WRAP - 1, 1) == 0
     assert sequence_after(WRAP - 2, 5) == 3
     producers = Producers()
@@ -102,7 +102,7 @@ def test_the_sequence_goes_on_at_zero_behind_the_largest() -> None:
     assert isinstance(producers.check(header(1, 0, 1)), Refusal)
 
 
-def test_a_batch_that_spans_the_wrap_is_recognised_when_it_comes_again() -> None:
+def test_a_repeated_batch_that_spans_the_wrap_is_a_duplicate() -> None:
     producers = Producers()
     spanning = header(1, 0, WRAP - 2, 4, offset=100)
     producers.observe(spanning)
@@ -110,7 +110,7 @@ def test_a_batch_that_spans_the_wrap_is_recognised_when_it_comes_again() -> None
     assert producers.check(header(1, 0, 2)) is None
 
 
-def test_the_fifth_batch_back_is_a_duplicate_and_the_sixth_an_error_never_a_second_append() -> None:
+def test_the_fifth_last_batch_is_a_duplicate_and_the_sixth_last_an_error() -> None:
     producers = Producers()
     for sequence in range(6):
         producers.observe(header(1, 0, sequence, offset=sequence))
@@ -118,7 +118,7 @@ def test_the_fifth_batch_back_is_a_duplicate_and_the_sixth_an_error_never_a_seco
     assert outcome(producers.check(header(1, 0, 0))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_batch_of_other_bounds_at_a_known_sequence_is_no_duplicate() -> None:
+def test_a_batch_with_other_bounds_at_a_known_sequence_is_not_a_duplicate() -> None:
     producers = Producers()
     producers.observe(header(1, 0, 0, 3))
     assert outcome(producers.check(header(1, 0, 0, 2))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -127,24 +127,26 @@ def test_a_batch_of_other_bounds_at_a_known_sequence_is_no_duplicate() -> None:
 def test_expired_state_does_not_look_like_a_gap() -> None:
     producers = Producers()
     producers.observe(header(1, 0, 41))
-    assert outcome(producers.check(header(1, 0, 99))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # known: a gap
-    producers.expire(1_000, 500)
-    producers.expire(1_500, 500)
+    assert (
+        outcome(producers.check(header(1, 0, 99))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )  # a known producer, so this is a gap
+    producers.expire_idle(1_000, 500)
+    producers.expire_idle(1_500, 500)
     assert len(producers) == 0
     assert producers.check(header(1, 0, 99)) is None
 
 
-def test_only_who_was_silent_for_the_whole_time_expires() -> None:
+def test_only_producers_idle_for_the_whole_time_expire() -> None:
     producers = Producers()
     producers.observe(header(1, 0, 0))
     producers.observe(header(2, 0, 0))
-    producers.expire(1_000, 500)
+    producers.expire_idle(1_000, 500)
     producers.observe(header(2, 0, 1))
-    producers.expire(1_500, 500)
-    assert [producer for producer, _ in producers.remembered()] == [2]
-    producers.expire(1_999, 500)
+    producers.expire_idle(1_500, 500)
+    assert [producer for producer, _ in producers.by_id()] == [2]
+    producers.expire_idle(1_999, 500)
     assert len(producers) == 1
-    producers.expire(2_000, 500)
+    producers.expire_idle(2_000, 500)
     assert len(producers) == 0
 
 
@@ -172,20 +174,20 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing() -> None:
         assert not other.restore(bytes(damaged)), position
     for length in range(len(snapshot)):
         assert not other.restore(snapshot[:length]), length
-    assert [producer for producer, _ in other.remembered()] == [9]
+    assert [producer for producer, _ in other.by_id()] == [9]
     assert other.restore(snapshot)
 
 
-def test_the_longest_silent_producer_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PRODUCERS", 3)
+def test_the_longest_idle_producer_is_evicted_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PRODUCERS_MAX", 3)
     producers = Producers()
     for producer in (1, 2, 3, 1, 4):
-        known = dict(producers.remembered()).get(producer)
+        known = dict(producers.by_id()).get(producer)
         producers.observe(header(producer, 0, 0 if known is None else 1))
-    assert [producer for producer, _ in producers.remembered()] == [3, 1, 4]
+    assert [producer for producer, _ in producers.by_id()] == [3, 1, 4]
 
 
-def test_a_made_up_producer_pushes_out_those_of_its_own_partition_not_of_others() -> None:
+def test_invented_producers_evict_those_of_their_own_partition_only() -> None:
     budget = ProducerBudget(limit=100)
     orders, flooded = Producers(budget), Producers(budget)
     for producer in range(10):
@@ -200,15 +202,15 @@ def test_a_made_up_producer_pushes_out_those_of_its_own_partition_not_of_others(
     assert len(late) == 2 and budget.count <= 100
 
 
-def test_a_partition_that_goes_gives_its_producers_back_to_the_budget() -> None:
+def test_a_removed_partition_returns_its_producers_to_the_budget() -> None:
     budget = ProducerBudget(limit=100)
     first, second = Producers(budget), Producers(budget)
     for producer in range(10):
         first.observe(header(producer, 0, 0))
     assert second.restore(first.snapshot()) and budget.count == 20
     assert second.restore(first.snapshot()) and budget.count == 20
-    first.expire(0, 0)
-    first.expire(1, 0)
+    first.expire_idle(0, 0)
+    first.expire_idle(1, 0)
     second.clear()
     assert budget.count == 0
 

@@ -1,4 +1,4 @@
-"""Random messages for a schema: what hypothesis feeds the codecs and their oracles."""
+"""Random messages for a schema, which hypothesis passes to our codecs and to those of other libraries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: dict[str, st.SearchStrategy[Any]] = {
     "string": _TEXT,
     "bytes": st.binary(max_size=9) | st.just(b"\xff" * 200),
 }
-_MILLISECONDS = st.integers(0, 2**31 - 1)  # kio holds times as datetime and timedelta, which have less range
+_MILLISECONDS = st.integers(0, 2**31 - 1)  # kio represents times as datetime and timedelta, which have a smaller range
 _ERROR_CODES = st.integers(-1, 60)
 
 
@@ -34,7 +34,7 @@ def schema_of(key: int, kind: str) -> Schema:
 
 
 def all_messages() -> list[tuple[int, str, int]]:
-    """(api key, "Request" or "Response", version) of everything that has a schema."""
+    """(API key, "Request" or "Response", version) of every message with a schema."""
     found = []
     for key in NAMES:
         for kind in ("Request", "Response"):
@@ -50,7 +50,7 @@ def name_of(message: tuple[int, str, int]) -> str:
 
 @cache
 def mappings(key: int, kind: str, version: int) -> st.SearchStrategy[dict[str, Any]]:
-    """What a handler could give for one message."""
+    """A value that a handler could return for one message."""
     return _struct(schema_of(key, kind).body, version)
 
 

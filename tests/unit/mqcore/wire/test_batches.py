@@ -28,20 +28,20 @@ def batch_at(offset: int, count: int = 2) -> bytearray:
     return build_batch([Record(offset + index, NOW + index, b"k", b"v" * 50) for index in range(count)])
 
 
-def test_a_header_says_where_the_batch_ends_and_what_it_holds() -> None:
+def test_a_header_gives_the_size_and_the_contents_of_the_batch() -> None:
     batch = batch_at(10, 3)
     header = read_header(b"??" + batch, 2)
     assert (header.size, header.last_offset, header.next_offset, header.records_count) == (len(batch), 12, 13, 3)
     assert (header.base_timestamp, header.max_timestamp) == (NOW, NOW + 2)
 
 
-def test_attributes_are_told_apart() -> None:
+def test_the_attributes_of_a_batch_are_decoded() -> None:
     header = read_header(build_batch([Record(0, NOW, None, b"v")], codec=LZ4, attributes=TRANSACTIONAL | CONTROL))
     assert (header.codec, header.is_transactional, header.is_control) == (LZ4, True, True)
     assert not read_header(batch_at(0)).is_transactional
 
 
-def test_every_changed_bit_behind_the_crc_is_noticed() -> None:
+def test_the_crc_detects_every_changed_bit() -> None:
     batch = batch_at(0)
     for position in range(17, len(batch)):
         damaged = bytearray(batch)
@@ -50,13 +50,13 @@ def test_every_changed_bit_behind_the_crc_is_noticed() -> None:
             check_crc(damaged, read_header(damaged))
 
 
-def test_a_batch_that_is_cut_off_is_told_from_a_damaged_one() -> None:
+def test_an_incomplete_batch_and_a_damaged_one_have_different_errors() -> None:
     batch = batch_at(0)
-    with pytest.raises(BadBatch, match="cut off"):
+    with pytest.raises(BadBatch, match="incomplete"):
         check_crc(batch[:-1], read_header(batch))
 
 
-def test_a_stamp_changes_place_and_epoch_and_keeps_the_crc() -> None:
+def test_stamping_changes_offset_and_epoch_and_keeps_the_crc() -> None:
     data = batch_at(0) + batch_at(0)
     second = len(data) // 2
     stamp(data, 77, 5, second)
@@ -74,7 +74,7 @@ def test_an_append_time_is_stamped_with_a_new_crc() -> None:
     check_crc(batch, header)
 
 
-def test_whole_batches_are_listed_and_a_cut_one_at_the_end_is_left_out() -> None:
+def test_complete_batches_are_listed_without_an_incomplete_one_at_the_end() -> None:
     first, second = batch_at(0), batch_at(2, 5)
     for cut in range(1, len(second)):
         assert [position for position, _ in read_headers(first + second[:-cut])] == [0]
@@ -95,7 +95,7 @@ def test_a_wrong_magic_or_length_is_a_bad_batch(position: int, value: bytes) -> 
 
 
 @given(st.binary(max_size=2 * HEADER_BYTES))
-def test_whatever_comes_headers_are_read_or_it_is_a_bad_batch(data: bytes) -> None:
+def test_random_bytes_are_a_header_or_a_bad_batch(data: bytes) -> None:
     try:
         for position, header in read_headers(data):
             assert position + header.size <= len(data)

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from mqcore.wire.errors import ErrorCode, Refusal
 
 
-def test_names_and_numbers_are_those_of_kio() -> None:
+def test_error_codes_have_the_names_and_numbers_of_kio() -> None:
     theirs = {int(each.value): each.name.upper() for each in KioErrorCode}
     for each in ErrorCode:
         assert theirs[each.value] == each.name

@@ -1,4 +1,4 @@
-"""What Produce and Fetch share: every size is checked before it is believed, and refused by its own check."""
+"""The primitives of Produce and Fetch check every size before they use it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import struct
 import pytest
 
 from mqcore.identity import NO_TOPIC_ID
-from mqcore.wire.frames import MAX_TAGS, BadFrame
-from mqcore.wire.hot import (
-    MAX_PARTITIONS,
+from mqcore.wire.fast_primitives import (
+    PARTITIONS_MAX,
     count_prefix,
     read_count,
     read_string,
@@ -18,6 +17,7 @@ from mqcore.wire.hot import (
     topic_prefix,
     uvarint,
 )
+from mqcore.wire.frames import TAGS_MAX, BadFrame
 
 FORMS = pytest.mark.parametrize("flexible", [False, True], ids=["old", "flexible"])
 
@@ -28,13 +28,13 @@ def view(*parts: bytes) -> memoryview:
 
 @FORMS
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 1000])
-def test_a_count_is_read_with_the_position_behind_it(flexible: bool, count: int) -> None:
+def test_a_count_is_returned_with_the_next_position(flexible: bool, count: int) -> None:
     prefix = count_prefix(count, flexible)
     assert read_count(view(b"??", prefix, bytes(count * 3)), 2, flexible, 3) == (count, 2 + len(prefix))
 
 
 @FORMS
-def test_a_count_for_which_there_are_not_enough_bytes_is_refused(flexible: bool) -> None:
+def test_a_count_without_enough_bytes_is_refused(flexible: bool) -> None:
     with pytest.raises(BadFrame):
         read_count(view(count_prefix(10, flexible), bytes(29)), 0, flexible, 3)
 
@@ -42,16 +42,16 @@ def test_a_count_for_which_there_are_not_enough_bytes_is_refused(flexible: bool)
 @FORMS
 def test_a_count_that_is_too_large_for_one_request_is_refused(flexible: bool) -> None:
     with pytest.raises(BadFrame):
-        read_count(view(count_prefix(MAX_PARTITIONS + 1, flexible), bytes(MAX_PARTITIONS + 1)), 0, flexible, 1)
+        read_count(view(count_prefix(PARTITIONS_MAX + 1, flexible), bytes(PARTITIONS_MAX + 1)), 0, flexible, 1)
 
 
 @FORMS
-def test_an_array_that_is_null_is_refused(flexible: bool) -> None:
+def test_a_null_array_is_refused(flexible: bool) -> None:
     with pytest.raises(BadFrame):
         read_count(view(count_prefix(-1, flexible), bytes(9)), 0, flexible, 1)
 
 
-def test_a_string_may_be_null_but_not_less() -> None:
+def test_a_string_length_below_minus_one_is_refused() -> None:
     assert read_string(view(b"\xff\xff"), 0, False) == (None, 2)
     assert read_string(view(b"\x00"), 0, True) == (None, 1)
     with pytest.raises(BadFrame):
@@ -60,7 +60,7 @@ def test_a_string_may_be_null_but_not_less() -> None:
 
 @FORMS
 @pytest.mark.parametrize("by_id", [False, True], ids=["by name", "by id"])
-def test_a_topic_reads_back_as_a_response_names_it(flexible: bool, by_id: bool) -> None:
+def test_a_topic_in_a_request_and_in_a_response_have_the_same_encoding(flexible: bool, by_id: bool) -> None:
     name = None if by_id else "ö" * 100
     topic_id = NO_TOPIC_ID if by_id else None
     encoded = topic_prefix(name, topic_id, flexible, by_id)
@@ -76,12 +76,12 @@ def test_a_topic_without_a_name_is_refused(flexible: bool) -> None:
         read_topic(view(b"\x00" if flexible else b"\xff\xff"), 0, flexible, False)
 
 
-def test_tagged_fields_are_read_by_their_numbers() -> None:
+def test_tagged_fields_are_returned_by_tag() -> None:
     tags, position = read_tags(view(b"?\x02\x01\x02ab\x05\x00!"), 1)
     assert ({tag: bytes(content) for tag, content in tags.items()}, position) == ({1: b"ab", 5: b""}, 8)
 
 
-@pytest.mark.parametrize("tags", [b"\x01\x01\x03ab", uvarint(MAX_TAGS + 1) + b"\x00\x00" * (MAX_TAGS + 1)])
-def test_tagged_fields_that_do_not_fit_or_are_too_many_are_refused(tags: bytes) -> None:
+@pytest.mark.parametrize("tags", [b"\x01\x01\x03ab", uvarint(TAGS_MAX + 1) + b"\x00\x00" * (TAGS_MAX + 1)])
+def test_oversized_and_too_many_tagged_fields_are_refused(tags: bytes) -> None:
     with pytest.raises(BadFrame):
         read_tags(view(tags), 0)

@@ -1,4 +1,4 @@
-"""Fetch by hand, beside the cold codecs of the same schemas and kio."""
+"""The hand-written Fetch codec agrees with the schema codecs and with kio."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from mqcore.identity import NO_TOPIC_ID
+from mqcore.wire.fast_primitives import Piece, size_of
 from mqcore.wire.fetch import FETCH, FetchedPartition, decode_fetch, encode_fetch_response
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.hot import Piece, size_of
 from mqcore.wire.messages import decode_request, decode_response, encode_request, encode_response
-from mqcore.wire.reader import MAX_ELEMENTS
+from mqcore.wire.reader import ELEMENTS_MAX
 from tests.unit.mqcore.wire.message_values import mappings
 
 SERVED = range(4, 19)
@@ -49,7 +49,7 @@ def named(name: str, topic_id: UUID | None, version: int) -> tuple[str | None, U
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_a_request_says_what_the_schema_says(version: int) -> None:
+def test_a_request_is_decoded_like_the_schema_does(version: int) -> None:
     @settings(max_examples=20, deadline=None, database=None)
     @given(mappings(FETCH, "Request", version))
     def check(mapping: Mapping[str, Any]) -> None:
@@ -95,7 +95,7 @@ ANSWERS = st.builds(
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_a_response_is_byte_for_byte_what_the_schema_and_kio_write(version: int) -> None:
+def test_a_response_is_byte_for_byte_what_the_schema_and_kio_encode(version: int) -> None:
     their_class = load_response_schema(FETCH, version)
     their_read, their_write = entity_reader(their_class), entity_writer(their_class)
 
@@ -135,7 +135,7 @@ def plain(name: str, topic_id: UUID, partitions: list[FetchedPartition]) -> dict
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_records_are_passed_through_unread_between_the_other_bytes(version: int) -> None:
+def test_slices_of_records_stay_unread_between_the_encoded_bytes(version: int) -> None:
     first: Piece = FakeSlice(1_000_000)
     second = b"records in memory"
     answers = [FetchedPartition(0, records=first), FetchedPartition(1), FetchedPartition(2, records=second)]
@@ -148,7 +148,7 @@ def test_records_are_passed_through_unread_between_the_other_bytes(version: int)
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_records_are_never_null_whatever_the_error(version: int) -> None:
+def test_records_are_never_null_even_with_an_error(version: int) -> None:
     pieces = encode_fetch_response(version, [("orders", ORDERS, [FetchedPartition(0, error_code=3)])])
     answer = decode_response(FETCH, version, joined(pieces)).responses[0].partitions[0]
     assert answer.records == b""
@@ -157,19 +157,19 @@ def test_records_are_never_null_whatever_the_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_no_aborted_transaction_is_not_the_same_as_none_asked_for(version: int) -> None:
+def test_an_empty_list_of_aborted_transactions_differs_from_null(version: int) -> None:
     pieces = encode_fetch_response(version, [("orders", ORDERS, [FetchedPartition(0, aborted=[])])])
     assert decode_response(FETCH, version, joined(pieces)).responses[0].partitions[0].aborted_transactions == []
 
 
 @pytest.mark.parametrize("version", [-1, 3, 19])
-def test_a_version_that_is_not_served_is_a_bad_frame(version: int) -> None:
+def test_an_unsupported_version_is_a_bad_frame(version: int) -> None:
     with pytest.raises(BadFrame):
         decode_fetch(version, memoryview(bytes(100)))
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_a_request_that_is_cut_anywhere_is_a_bad_frame(version: int) -> None:
+def test_a_request_truncated_anywhere_is_a_bad_frame(version: int) -> None:
     topic = {"topic": "orders", "topic_id": ORDERS, "partitions": [{"partition": 1}]}
     forgotten = {"topic": "orders", "topic_id": ORDERS, "partitions": [1, 2]}
     body = {"topics": [topic], "forgotten_topics_data": [forgotten], "rack_id": "a", "cluster_id": "b"}
@@ -181,8 +181,8 @@ def test_a_request_that_is_cut_anywhere_is_a_bad_frame(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 9, 17])
-def test_partitions_are_counted_over_all_topics(version: int) -> None:
-    half = MAX_ELEMENTS // 2 + 1
+def test_partitions_are_limited_over_all_topics(version: int) -> None:
+    half = ELEMENTS_MAX // 2 + 1
     topic = {"topic": "orders", "topic_id": ORDERS}
     wanted = {**topic, "partitions": [{}] * half}
     decode_fetch(version, memoryview(encode_request(FETCH, version, {"topics": [wanted]})))
@@ -195,18 +195,18 @@ def test_partitions_are_counted_over_all_topics(version: int) -> None:
             decode_fetch(version, memoryview(body))
 
 
-def test_a_replica_directory_is_a_uuid_and_nothing_else() -> None:
+def test_a_replica_directory_must_be_a_uuid() -> None:
     topic = {"topic_id": ORDERS, "partitions": [{"replica_directory_id": ORDERS}]}
     body = encode_request(FETCH, 17, {"topics": [topic]})
     assert decode_fetch(17, memoryview(body)).topics[0].partitions[0].replica_directory_id == ORDERS
     longer = body.replace(b"\x01\x00\x10" + ORDERS.bytes, b"\x01\x00\x11" + ORDERS.bytes + b"?")
     assert len(longer) == len(body) + 1
-    with pytest.raises(BadFrame, match="no UUID"):
+    with pytest.raises(BadFrame, match="not a UUID"):
         decode_fetch(17, memoryview(longer))
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_whatever_comes_a_request_is_read_or_is_a_bad_frame(version: int) -> None:
+def test_random_bytes_are_a_request_or_a_bad_frame(version: int) -> None:
     @settings(max_examples=60, deadline=None, database=None)
     @given(mappings(FETCH, "Request", version), st.data())
     def check(mapping: Mapping[str, Any], data: st.DataObject) -> None:

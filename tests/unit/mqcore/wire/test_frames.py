@@ -32,7 +32,7 @@ def head(key: int, version: int, client_id: bytes | None, tags: bytes = b"") -> 
     return struct.pack(">hhih", key, version, 7, length) + (client_id or b"") + tags
 
 
-def test_an_old_head_ends_after_the_client_id() -> None:
+def test_a_v1_head_ends_after_the_client_id() -> None:
     frame = head(METADATA, 8, "käfer".encode()) + b"body"
     assert read_head(frame) == RequestHead(METADATA, 8, 7, "käfer", len(frame) - 4)
 
@@ -43,15 +43,15 @@ def test_a_flexible_head_ends_after_its_tagged_fields() -> None:
 
 
 @pytest.mark.parametrize("client_id", [None, b""])
-def test_a_client_without_a_name_is_called_nothing(client_id: bytes | None) -> None:
+def test_a_null_client_id_is_an_empty_string(client_id: bytes | None) -> None:
     assert read_head(head(METADATA, 9, client_id, b"\x00")) == RequestHead(METADATA, 9, 7, "", 11)
 
 
-def test_an_unknown_api_key_is_read_like_an_old_head() -> None:
+def test_an_unknown_api_key_has_a_v1_head() -> None:
     assert read_head(head(UNKNOWN, 3, b"x")) == RequestHead(UNKNOWN, 3, 7, "x", 11)
 
 
-def test_a_version_from_the_future_has_a_flexible_head() -> None:
+def test_a_future_version_has_a_flexible_head() -> None:
     assert read_head(head(API_VERSIONS, 99, b"x", b"\x00")).body_start == 12
 
 
@@ -71,16 +71,16 @@ def test_a_version_from_the_future_has_a_flexible_head() -> None:
         head(METADATA, 9, b"x", b"\xff\xff\xff\xff\xff\xff\xff"),
     ],
 )
-def test_a_head_that_does_not_fit_is_a_bad_frame(frame: bytes) -> None:
+def test_a_malformed_head_is_a_bad_frame(frame: bytes) -> None:
     with pytest.raises(BadFrame):
         read_head(frame)
 
 
-def test_no_more_tagged_fields_are_walked_than_a_head_may_have() -> None:
-    fits = bytes((frames.MAX_TAGS,)) + b"\x00\x00" * frames.MAX_TAGS
+def test_too_many_tagged_fields_in_a_head_are_a_bad_frame() -> None:
+    fits = bytes((frames.TAGS_MAX,)) + b"\x00\x00" * frames.TAGS_MAX
     assert skip_tags(fits, 0) == len(fits)
     with pytest.raises(BadFrame):
-        skip_tags(bytes((frames.MAX_TAGS + 1,)) + b"\x00\x00" * (frames.MAX_TAGS + 1), 0)
+        skip_tags(bytes((frames.TAGS_MAX + 1,)) + b"\x00\x00" * (frames.TAGS_MAX + 1), 0)
 
 
 def test_a_response_head_mirrors_the_request() -> None:
@@ -89,12 +89,12 @@ def test_a_response_head_mirrors_the_request() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(set(api_key_map) & set(FLEXIBLE_FROM)))
-def test_versions_are_flexible_from_where_kio_says(key: int) -> None:
+def test_the_first_flexible_versions_are_those_of_kio(key: int) -> None:
     for version in schema_name_map[api_key_map[key]]:
         assert is_flexible(key, version) == load_request_schema(key, version).__flexible__
 
 
-def test_versions_are_flexible_from_where_kafka_python_says() -> None:
+def test_the_first_flexible_versions_are_those_of_kafka_python() -> None:
     import kafka.protocol.admin
     import kafka.protocol.consumer
     import kafka.protocol.metadata
@@ -113,7 +113,7 @@ def test_an_unknown_key_is_never_flexible() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_varint_reads_back_what_its_definition_writes(value: int) -> None:
+def test_a_varint_is_decoded_as_its_definition_encodes_it(value: int) -> None:
     encoded, rest = bytearray(), value
     while rest > 0x7F:
         encoded.append(rest & 0x7F | 0x80)
@@ -123,7 +123,7 @@ def test_a_varint_reads_back_what_its_definition_writes(value: int) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_whatever_comes_a_head_is_read_or_is_a_bad_frame(frame: bytes) -> None:
+def test_random_bytes_are_a_head_or_a_bad_frame(frame: bytes) -> None:
     try:
         assert read_head(frame).body_start <= len(frame)
     except BadFrame:

@@ -1,7 +1,7 @@
-"""librdkafka, the most used client that is not Java, on the other end of a socket: it speaks, this room alone answers.
+"""librdkafka, the most used client besides Java's, talks over a socket to a stub that uses only `mqcore.wire`.
 
-The broker here is a stub of one partition that keeps batches in a list: what is tested is that frames, messages,
-batches and codecs are what librdkafka means by them, both ways.
+The stub keeps the batches of one partition in a list. The tests show that librdkafka and we agree on frames, messages,
+batches and codecs in both directions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mqcore.wire.records import Record, build_batch, read_records
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
 COORDINATOR_NOT_AVAILABLE = 15
-COORDINATOR = {FIND_COORDINATOR: (0, 0)}  # there is none, but where it is not advertised, librdkafka does not use LZ4
+COORDINATOR = {FIND_COORDINATOR: (0, 0)}  # not implemented, but librdkafka uses LZ4 only if it is advertised
 NEWEST = {PRODUCE: (0, 10), FETCH: (4, 16), METADATA: (0, 12), API_VERSIONS: (0, 4), **COORDINATOR}
 OLDEST = {PRODUCE: (0, 3), FETCH: (4, 4), METADATA: (0, 1), API_VERSIONS: (0, 0), **COORDINATOR}
 TOPIC = "orders"
@@ -93,7 +93,7 @@ class Connection(socketserver.StreamRequestHandler):
             self.wfile.write(struct.pack(">i", len(response)) + response)
 
     def next_frame(self) -> memoryview | None:
-        """None when the client is gone."""
+        """None if the client has disconnected."""
         try:
             size = self.rfile.read(4)
             frame = bytearray(self.rfile.read(struct.unpack(">i", size)[0])) if size else b""
@@ -121,7 +121,7 @@ RECORDS: list[tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | No
 
 
 @pytest.mark.parametrize("codec", NAMES, ids=NAMES.get)
-def test_batches_of_librdkafka_are_read(stub: Stub, codec: int) -> None:
+def test_batches_from_librdkafka_are_decoded(stub: Stub, codec: int) -> None:
     config: dict[str, Any] = {"bootstrap.servers": f"127.0.0.1:{stub.port}", "compression.type": NAMES[codec]}
     producer = Producer({**config, "linger.ms": 20})
     refused = []
@@ -138,11 +138,11 @@ def test_batches_of_librdkafka_are_read(stub: Stub, codec: int) -> None:
     assert [(record.key, record.value, list(record.headers)) for record in found] == RECORDS
     assert [record.offset for record in found] == [0, 1, 2, 3]
     codecs = {read_header(batch).codec for batch in stub.batches}
-    assert codecs == {0 if NAMES[codec] == "zstd" and stub.versions is OLDEST else codec}  # zstd wants Produce 7
+    assert codecs == {0 if NAMES[codec] == "zstd" and stub.versions is OLDEST else codec}  # zstd needs Produce 7
 
 
 @pytest.mark.parametrize("codec", NAMES, ids=NAMES.get)
-def test_librdkafka_reads_our_batches(stub: Stub, codec: int) -> None:
+def test_librdkafka_decodes_our_batches(stub: Stub, codec: int) -> None:
     records = [
         Record(offset, 1_700_000_000_000 + offset, key, value, tuple(headers))  # type: ignore[arg-type]  # bytes, all
         for offset, (key, value, headers) in enumerate(RECORDS * 30)

@@ -1,4 +1,4 @@
-"""Every message in every version, both ways, against kio: generated from the same schemas by somebody else."""
+"""Every message in every version, encoded and decoded like kio, which others generate from the same schemas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kio_class(key: int, kind: str, version: int) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of kio as ours would be."""
+    """Converts a value of kio into one of ours."""
     if isinstance(value, datetime.timedelta):
         return round(value / datetime.timedelta(milliseconds=1))
     if isinstance(value, datetime.datetime):
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
 
 
 def assert_same(ours: Any, theirs: Any) -> None:
-    """Every field that kio has, under its name there, holds what ours holds."""
+    """Every field of kio has the same value as ours."""
     if isinstance(theirs, tuple):
         assert len(ours) == len(theirs)
         for our, their in zip(ours, theirs, strict=True):
@@ -48,7 +48,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("message", all_messages(), ids=name_of)
-def test_a_message_is_the_same_bytes_and_the_same_values_for_kio(message: tuple[int, str, int]) -> None:
+def test_kio_encodes_and_decodes_every_message_alike(message: tuple[int, str, int]) -> None:
     key, kind, version = message
     schema = schema_of(key, kind)
     read, write = compile_reader(schema, version), compile_writer(schema, version)

@@ -1,4 +1,4 @@
-"""Reader and Writer: each type both ways, and every size checked before it is believed."""
+"""Reader and Writer agree for every type, and every size is checked before it is used."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mqcore.wire.fast_primitives import read_string
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.hot import read_string
-from mqcore.wire.primitives import MAX_ELEMENTS, Reader, Writer
+from mqcore.wire.primitives import ELEMENTS_MAX, Reader, Writer
 
 INTEGERS = {"int8": (-(2**7), 2**7 - 1), "int16": (-(2**15), 2**15 - 1), "uint16": (0, 2**16 - 1)}
 INTEGERS |= {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1)}
@@ -36,7 +36,7 @@ def written(name: str, *arguments: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_what_is_written_is_read_and_a_cut_is_noticed(name: str) -> None:
+def test_every_primitive_is_decoded_and_truncation_is_detected(name: str) -> None:
     @given(TYPES[name])
     def check(value: Any) -> None:
         encoded = written(name, value)
@@ -68,7 +68,7 @@ def test_only_a_nullable_array_may_be_null(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["string", "compact_string", "binary", "compact_binary"])
-def test_a_null_where_none_may_be_is_a_bad_frame(name: str) -> None:
+def test_an_unexpected_null_is_a_bad_frame(name: str) -> None:
     nullable = "compact_nullable_" + name.removeprefix("compact_") if "compact" in name else "nullable_" + name
     with pytest.raises(BadFrame):
         getattr(Reader(written(nullable, None)), name)()
@@ -81,7 +81,7 @@ def test_a_length_below_minus_one_is_a_bad_frame(name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["string", "compact_string"])
-def test_text_that_is_no_utf_8_is_a_bad_frame(method: str) -> None:
+def test_invalid_utf_8_is_a_bad_frame(method: str) -> None:
     encoded = b"\x00\x02\xc3\x28" if method == "string" else b"\x03\xc3\x28"
     with pytest.raises(BadFrame):
         getattr(Reader(encoded), method)()
@@ -98,7 +98,7 @@ def test_text_that_is_no_utf_8_is_a_bad_frame(method: str) -> None:
         ("compact_string", b"\xff\xff\xff\xff\x0f" + bytes(100)),
     ],
 )
-def test_nothing_is_made_for_a_size_that_cannot_be(method: str, encoded: bytes) -> None:
+def test_nothing_is_allocated_for_an_impossible_size(method: str, encoded: bytes) -> None:
     reader = Reader(encoded)
     arguments: list[Callable[[], int]] = [reader.int8] if "array" in method else []
     tracemalloc.start()
@@ -110,7 +110,7 @@ def test_nothing_is_made_for_a_size_that_cannot_be(method: str, encoded: bytes) 
         tracemalloc.stop()
 
 
-def test_the_least_size_of_an_element_bounds_the_count_before_one_is_read() -> None:
+def test_the_minimum_element_size_limits_the_count_before_anything_is_read() -> None:
     encoded = b"\x00\x00\x00\x02" + bytes(15)
     with pytest.raises(BadFrame):
         Reader(encoded).array(lambda: pytest.fail("read an element"), 8)
@@ -118,8 +118,8 @@ def test_the_least_size_of_an_element_bounds_the_count_before_one_is_read() -> N
     assert reader.array(reader.int64, 8) == [0, 0]
 
 
-def test_all_arrays_of_a_message_share_one_bound() -> None:
-    half = MAX_ELEMENTS // 2
+def test_all_arrays_of_a_message_share_one_limit() -> None:
+    half = ELEMENTS_MAX // 2
     encoded = written("array", [0] * half, lambda _: None) + bytes(half)
     reader = Reader(encoded * 3)
     reader.array(reader.int8)
@@ -143,24 +143,24 @@ def test_a_varint_that_is_too_long_or_too_large_is_a_bad_frame(name: str, encode
         getattr(Reader(encoded), name)()
 
 
-def test_the_zero_uuid_means_none() -> None:
+def test_the_zero_uuid_is_decoded_as_none() -> None:
     assert Reader(bytes(16)).uuid() is None
     assert written("uuid", None) == written("uuid", UUID(int=0)) == bytes(16)
 
 
 @pytest.mark.parametrize("name", ["int8", "int16", "uint16", "int32", "uint32", "int64", "uvarint"])
-def test_a_value_of_ours_that_does_not_fit_is_refused(name: str) -> None:
+def test_an_own_value_that_does_not_fit_is_a_value_error(name: str) -> None:
     for wrong in (INTEGERS[name][0] - 1, *([INTEGERS[name][1] + 1] if name != "uvarint" else [])):
         with pytest.raises(ValueError):
             written(name, wrong)
 
 
-def test_a_string_of_ours_that_is_too_long_is_refused() -> None:
+def test_an_own_string_that_is_too_long_is_a_value_error() -> None:
     with pytest.raises(ValueError):
         written("string", "x" * 40_000)
 
 
-def test_tagged_fields_nobody_reads_are_skipped() -> None:
+def test_tagged_fields_are_skipped() -> None:
     reader = Reader(b"\x01\x05\x02ab!")
     reader.skip_tags()
     assert reader.int8() == ord("!")
@@ -168,7 +168,7 @@ def test_tagged_fields_nobody_reads_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("method", ["compact_string", "compact_nullable_string"])
-def test_a_compact_string_is_no_longer_than_one_of_the_older_kind(method: str) -> None:
+def test_a_compact_string_has_the_limit_of_an_old_string(method: str) -> None:
     longest = Writer()
     longest.compact_string("x" * 0x7FFF)
     assert getattr(Reader(longest.finish()), method)() == "x" * 0x7FFF

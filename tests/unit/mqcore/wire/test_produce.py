@@ -1,4 +1,4 @@
-"""Produce by hand, beside the cold codecs of the same schemas and kio."""
+"""The hand-written Produce codec agrees with the schema codecs and with kio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqcore.identity import NO_TOPIC_ID
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.messages import decode_request, decode_response, encode_request, encode_response
 from mqcore.wire.produce import PRODUCE, ProducedPartition, decode_produce, encode_produce_response
-from mqcore.wire.reader import MAX_ELEMENTS
+from mqcore.wire.reader import ELEMENTS_MAX
 from tests.unit.mqcore.wire.message_values import mappings
 
 SERVED = range(3, 14)
@@ -32,7 +32,7 @@ def request(version: int, *partitions: Mapping[str, Any]) -> memoryview:
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_a_request_says_what_the_schema_says(version: int) -> None:
+def test_a_request_is_decoded_like_the_schema_does(version: int) -> None:
     @settings(max_examples=20, deadline=None, database=None)
     @given(mappings(PRODUCE, "Request", version))
     def check(mapping: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ def test_null_records_are_empty(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_request_of_before_2017_is_read_so_that_each_partition_can_be_refused(version: int) -> None:
+def test_old_produce_versions_are_decoded_far_enough_to_refuse_each_partition(version: int) -> None:
     body = struct.pack(">hii", 1, 500, 1) + b"\x00\x06orders" + struct.pack(">iii", 1, 7, 4) + b"sets"
     topic = decode_produce(version, memoryview(body)).topics[0]
     assert (topic.name, topic.partitions[0].partition, bytes(topic.partitions[0].records)) == ("orders", 7, b"sets")
@@ -92,7 +92,7 @@ ANSWERS = st.builds(
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_a_response_is_byte_for_byte_what_the_schema_and_kio_write(version: int) -> None:
+def test_a_response_is_byte_for_byte_what_the_schema_and_kio_encode(version: int) -> None:
     their_class = load_response_schema(PRODUCE, version)
     their_read, their_write = entity_reader(their_class), entity_writer(their_class)
 
@@ -121,7 +121,7 @@ def plain(name: str, topic_id: UUID, partitions: list[ProducedPartition]) -> dic
     return {"name": name, "topic_id": topic_id, "partition_responses": answers}
 
 
-def test_an_error_message_that_is_too_long_is_cut_and_stays_text() -> None:
+def test_a_long_error_message_is_truncated_to_valid_text() -> None:
     for version in (8, 13):
         answer = ProducedPartition(0, 87, error_message="é" * 20_000)
         body = encode_produce_response(version, [("orders", ORDERS, [answer])])
@@ -130,13 +130,13 @@ def test_an_error_message_that_is_too_long_is_cut_and_stays_text() -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 14])
-def test_a_version_that_is_not_served_is_a_bad_frame(version: int) -> None:
+def test_an_unsupported_version_is_a_bad_frame(version: int) -> None:
     with pytest.raises(BadFrame):
         decode_produce(version, memoryview(bytes(100)))
 
 
 @pytest.mark.parametrize("version", SERVED)
-def test_records_that_run_over_the_end_are_a_bad_frame_and_not_a_shorter_slice(version: int) -> None:
+def test_records_longer_than_the_frame_are_a_bad_frame(version: int) -> None:
     frame = request(version, {"index": 2, "records": b"x" * 300})
     for cut in range(1, 40):
         with pytest.raises(BadFrame):
@@ -152,8 +152,8 @@ def test_records_of_negative_length_are_a_bad_frame() -> None:
 
 
 @pytest.mark.parametrize(("version", "least"), [(3, b"\x00" * 8), (13, b"\x00\x00\x00\x00\x01\x00")])
-def test_partitions_are_counted_over_all_topics(version: int, least: bytes) -> None:
-    half = MAX_ELEMENTS // 2 + 1
+def test_partitions_are_limited_over_all_topics(version: int, least: bytes) -> None:
+    half = ELEMENTS_MAX // 2 + 1
     count = struct.pack(">i", half) if version == 3 else b"\xd2\x86\x03"
     name = b"\x00\x01t" if version == 3 else ORDERS.bytes
     topic = name + count + least * half + (b"" if version == 3 else b"\x00")
@@ -163,7 +163,7 @@ def test_partitions_are_counted_over_all_topics(version: int, least: bytes) -> N
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_whatever_comes_a_request_is_read_or_is_a_bad_frame(version: int) -> None:
+def test_random_bytes_are_a_request_or_a_bad_frame(version: int) -> None:
     @settings(max_examples=60, deadline=None, database=None)
     @given(mappings(PRODUCE, "Request", max(version, 3)), st.data())
     def check(mapping: Mapping[str, Any], data: st.DataObject) -> None:

@@ -1,4 +1,4 @@
-"""Records inside batches: both ways, against kafka-python and aiokafka, and against malice."""
+"""Records inside batches: compatible with kafka-python and aiokafka, and safe against malformed input."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def from_offset(base: int, records: Sequence[Record]) -> list[Record]:
 
 
 def forged(body: bytes, *, count: int = 1, last_delta: int = 0, codec: int = NONE) -> bytes:
-    """A batch with a right CRC around whatever a client may have put there."""
+    """A batch with a valid CRC around arbitrary content."""
     rest = struct.pack(">hiqqqhii", codec, last_delta, NOW, NOW, -1, -1, -1, count) + body
     return struct.pack(">qiibI", 0, 9 + len(rest), -1, 2, crc32c(rest)) + rest
 
 
 @CODECS
-def test_what_is_built_reads_back(codec: int) -> None:
+def test_a_built_batch_is_decoded_unchanged(codec: int) -> None:
     @settings(max_examples=40, deadline=None, database=None)
     @given(RECORDS, st.integers(0, 2**62))
     def check(drawn: list[Record], base: int) -> None:
@@ -85,7 +85,7 @@ def theirs(batch: Any) -> list[Record]:
 
 @CODECS
 @pytest.mark.parametrize("builder", [KafkaPythonBuilder, AiokafkaBuilder], ids=["kafka-python", "aiokafka"])
-def test_what_other_clients_build_is_read(builder: Callable[..., Any], codec: int) -> None:
+def test_batches_from_other_clients_are_decoded(builder: Callable[..., Any], codec: int) -> None:
     @settings(max_examples=20, deadline=None, database=None)
     @given(RECORDS)
     def check(drawn: list[Record]) -> None:
@@ -106,7 +106,7 @@ def test_what_other_clients_build_is_read(builder: Callable[..., Any], codec: in
 
 @CODECS
 @pytest.mark.parametrize("reader", [KafkaPythonBatch, AiokafkaBatch], ids=["kafka-python", "aiokafka"])
-def test_what_we_build_other_clients_read(reader: Callable[..., Any], codec: int) -> None:
+def test_other_clients_decode_our_batches(reader: Callable[..., Any], codec: int) -> None:
     @settings(max_examples=20, deadline=None, database=None)
     @given(RECORDS)
     def check(drawn: list[Record]) -> None:
@@ -118,7 +118,7 @@ def test_what_we_build_other_clients_read(reader: Callable[..., Any], codec: int
     check()
 
 
-def test_offsets_and_epoch_are_stamped_without_touching_the_crc() -> None:
+def test_offset_and_epoch_are_stamped_without_changing_the_crc() -> None:
     batch = build_batch([Record(0, NOW, b"k", b"v"), Record(1, NOW, None, None)])
     stamp(batch, 1000, 7)
     header = read_header(batch)
@@ -128,7 +128,7 @@ def test_offsets_and_epoch_are_stamped_without_touching_the_crc() -> None:
 
 
 @CODECS
-def test_append_time_overrules_the_time_of_every_record(codec: int) -> None:
+def test_log_append_time_overrides_the_timestamps_of_all_records(codec: int) -> None:
     batch = build_batch([Record(0, NOW, b"k", b"v"), Record(1, NOW + 5, None, None)], codec=codec)
     header = stamp_append_time(batch, read_header(batch), NOW + 100)
     check_crc(batch, header)
@@ -138,7 +138,7 @@ def test_append_time_overrules_the_time_of_every_record(codec: int) -> None:
     assert read_header(again).max_timestamp == NOW + 100
 
 
-def test_compaction_keeps_the_offsets_of_what_is_left() -> None:
+def test_a_compacted_batch_keeps_the_offsets_of_its_records() -> None:
     left = [Record(102, NOW, b"k", b"v"), Record(105, NOW + 9, b"l", None)]
     batch = build_batch(left, base_offset=100, last_offset=109, codec=ZSTD)
     header = read_header(batch)
@@ -147,7 +147,7 @@ def test_compaction_keeps_the_offsets_of_what_is_left() -> None:
 
 
 @CODECS
-def test_compaction_may_leave_nothing_but_the_last_sequence_of_a_producer(codec: int) -> None:
+def test_a_batch_emptied_by_compaction_keeps_the_last_sequence(codec: int) -> None:
     batch = build_batch([], base_offset=100, last_offset=109, codec=codec, producer_id=7, base_sequence=3)
     header = read_header(batch)
     check_crc(batch, header)
@@ -155,14 +155,14 @@ def test_compaction_may_leave_nothing_but_the_last_sequence_of_a_producer(codec:
     assert read_records(batch) == []
 
 
-def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
+def test_a_delete_horizon_replaces_the_base_timestamp() -> None:
     records = [Record(4, NOW, b"k", None)]
     batch = build_batch(records, attributes=DELETE_HORIZON, base_timestamp=NOW + 86_400_000)
     assert read_header(batch).base_timestamp == NOW + 86_400_000
     assert read_records(batch) == records
 
 
-def test_an_offset_outside_of_the_batch_is_refused() -> None:
+def test_an_offset_outside_the_batch_is_refused() -> None:
     for offset in (99, 110):
         with pytest.raises(ValueError):
             build_batch([Record(offset, NOW, None, None)], base_offset=100, last_offset=109)
@@ -171,19 +171,19 @@ def test_an_offset_outside_of_the_batch_is_refused() -> None:
 GOOD = b"\x0c\x00\x00\x00\x01\x01\x00"  # no key, no value, no headers
 
 
-def test_the_forger_of_these_tests_can_make_a_good_batch() -> None:
+def test_the_forged_batches_of_these_tests_are_valid_unless_damaged() -> None:
     assert read_records(forged(GOOD)) == [Record(0, NOW, None, None)]
 
 
 @pytest.mark.parametrize(
     ("body", "options", "says"),
     [
-        pytest.param(GOOD[:-1], {}, "1 records in 6 bytes", id="cut"),
+        pytest.param(GOOD[:-1], {}, "1 records do not fit into", id="cut"),
         pytest.param(GOOD + b"\x00", {}, "1 bytes after", id="bytes after the last record"),
-        pytest.param(GOOD, {"count": 2}, "2 records in", id="a record too few"),
+        pytest.param(GOOD, {"count": 2}, "2 records do not fit into", id="a record too few"),
         pytest.param(GOOD, {"count": 0}, "7 bytes after", id="a record too many"),
-        pytest.param(GOOD, {"count": -1}, "-1 records in", id="a negative count"),
-        pytest.param(GOOD, {"count": 2**31 - 1}, "2147483647 records in", id="a huge count"),
+        pytest.param(GOOD, {"count": -1}, "-1 records do not fit into", id="a negative count"),
+        pytest.param(GOOD, {"count": 2**31 - 1}, "2147483647 records do not fit into", id="a huge count"),
         pytest.param(b"\x0b" + GOOD[1:], {}, "record of -6 bytes", id="a negative length"),
         pytest.param(b"\x0a" + GOOD[1:], {}, "its length says", id="a length that is short"),
         pytest.param(b"\xfe\xff\xff\xff\x0f" + GOOD[1:], {}, "record of 2147483647 bytes", id="a huge length"),
@@ -192,33 +192,35 @@ def test_the_forger_of_these_tests_can_make_a_good_batch() -> None:
         pytest.param(b"\x0c\x00\x00\x00\x03\x01\x00", {}, "length -2", id="a key of length -2"),
         pytest.param(b"\x0c\x00\x00\x00\x7e\x01\x00", {}, "63 bytes run over", id="a key over the end"),
         pytest.param(b"\x0c\x00\x00\x00\x01\x7e\x00", {}, "63 bytes run over", id="a value over the end"),
-        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x7e", {}, "63 headers in", id="headers over the end"),
-        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x01", {}, "-1 headers in", id="a negative number of headers"),
-        pytest.param(b"\x10\x00\x00\x00\x01\x01\x02\x01\x00", {}, "without a name", id="a header without a name"),
-        pytest.param(b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x00", {}, "not UTF-8", id="a header name that is no text"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x7e", {}, "63 headers do not fit into", id="headers over the end"),
+        pytest.param(
+            b"\x0c\x00\x00\x00\x01\x01\x01", {}, "-1 headers do not fit into", id="a negative number of headers"
+        ),
+        pytest.param(b"\x10\x00\x00\x00\x01\x01\x02\x01\x00", {}, "has no name", id="a header without a name"),
+        pytest.param(b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x00", {}, "not UTF-8", id="a header name that is not text"),
         pytest.param(b"\x14\x00\x00\x00\x01\x01\x02\x00\xfe\xff\x03", {}, "bytes run over", id="a long header value"),
         pytest.param(b"\x16\x00\x00" + b"\x80" * 5 + b"\x00\x01\x01\x00", {}, "too long", id="a long varint"),
         pytest.param(b"\x14\x00\x00" + b"\x80" * 4 + b"\x10\x01\x01\x00", {}, "too large", id="a large varint"),
         pytest.param(GOOD, {"codec": GZIP}, "gzip", id="not compressed as it says"),
-        pytest.param(GOOD, {"codec": 7}, "no compression codec 7", id="an unknown codec"),
-        pytest.param(b"", {"codec": GZIP}, "records in", id="nothing, compressed"),
+        pytest.param(GOOD, {"codec": 7}, "unknown compression codec 7", id="an unknown codec"),
+        pytest.param(b"", {"codec": GZIP}, "records do not fit", id="nothing, compressed"),
     ],
 )
-def test_a_malformed_batch_is_a_bad_batch_and_is_told_why(body: bytes, options: dict[str, int], says: str) -> None:
+def test_the_error_for_a_malformed_batch_says_what_is_wrong(body: bytes, options: dict[str, int], says: str) -> None:
     with pytest.raises(BadBatch, match=says):
         read_records(forged(body, **options))
 
 
 @pytest.mark.parametrize("length", [b"\x0b", b"\x0e", b"\xfe\xff\xff\xff\x0f"])
-def test_a_record_is_measured_before_it_is_read(length: bytes) -> None:
+def test_the_length_of_a_record_is_checked_before_it_is_read(length: bytes) -> None:
     with pytest.raises(BadBatch, match="record of -?\\d+ bytes"):
         read_records(forged(length + GOOD[1:]))
 
 
-def test_a_batch_that_is_cut_off_is_a_bad_batch() -> None:
+def test_an_incomplete_batch_is_a_bad_batch() -> None:
     batch = build_batch([Record(0, NOW, b"key", b"value")])
     for end in range(len(batch)):
-        with pytest.raises(BadBatch, match="too few bytes" if end < HEADER_BYTES else "cut off"):
+        with pytest.raises(BadBatch, match="too few bytes" if end < HEADER_BYTES else "incomplete"):
             read_records(batch[:end])
 
 
@@ -230,7 +232,7 @@ def test_a_batch_that_expands_past_the_limit_is_a_bad_batch() -> None:
         read_records(batch, limit_bytes=100_000)
 
 
-def test_millions_of_records_in_a_small_batch_are_made_one_at_a_time() -> None:
+def test_millions_of_records_in_a_small_batch_are_decoded_one_at_a_time() -> None:
     count = 1_000_000
     batch = forged(zlib.compress(GOOD * count, wbits=31), count=count, codec=GZIP)
     assert len(batch) < 20_000
@@ -243,7 +245,7 @@ def test_millions_of_records_in_a_small_batch_are_made_one_at_a_time() -> None:
 
 
 @CODECS
-def test_whatever_comes_records_are_read_or_it_is_a_bad_batch(codec: int) -> None:
+def test_random_bytes_are_records_or_a_bad_batch(codec: int) -> None:
     @settings(max_examples=100, deadline=None, database=None)
     @given(RECORDS, st.data())
     def check(drawn: list[Record], data: st.DataObject) -> None:

@@ -8,17 +8,11 @@ import sys
 
 import pytest
 
-from seckill.database import (
-    BATCH_STATEMENT_MS,
-    IDLE_IN_TRANSACTION_MS,
-    LOCK_MS,
-    WEB_STATEMENT_MS,
-    settings_of,
-)
-from seckill.environment import BadEnvironment
+from seckill.config.database import BATCH_STATEMENT_MS, IDLE_IN_TRANSACTION_MS, LOCK_MS, WEB_STATEMENT_MS, settings_of
+from seckill.config.environment import BadEnvironment
 
 
-def test_a_plain_address_is_taken_apart() -> None:
+def test_an_address_is_split_into_djangos_settings() -> None:
     made = settings_of("postgresql://us%40er:p%2Fw@db.example:6543/shop")
     assert (made["USER"], made["PASSWORD"]) == ("us@er", "p/w")
     assert (made["HOST"], made["PORT"], made["NAME"]) == ("db.example", "6543", "shop")
@@ -39,13 +33,13 @@ def test_an_option_of_the_address_reaches_the_driver(query: str, name: str, valu
     assert settings_of(f"postgresql://seckill@127.0.0.1/shop?{query}")["OPTIONS"][name] == value
 
 
-def test_a_socket_or_several_hosts_may_be_named() -> None:
+def test_an_address_may_name_a_socket_or_several_hosts() -> None:
     assert settings_of("postgresql://seckill@/shop?host=/run/postgresql")["HOST"] == "/run/postgresql"
     several = settings_of("postgresql://seckill@one:5432,two:5433/shop")
     assert (several["HOST"], several["PORT"]) == ("one,two", "5432,5433")
 
 
-def test_session_settings_of_the_address_come_after_ours_and_win() -> None:
+def test_session_options_in_the_address_override_ours() -> None:
     made = settings_of("postgresql://seckill@/shop?options=-c%20lock_timeout%3D77", statement_timeout_ms=5000)
     words = made["OPTIONS"]["options"].split()
     assert words[-1] == "lock_timeout=77"
@@ -62,7 +56,7 @@ def test_an_unknown_option_is_an_error_that_names_it_and_not_the_password(query:
 
 
 @pytest.mark.parametrize("url", ["postgresql://seckill:hidden@[::1/shop", "mysql://seckill:hidden@db/shop", "hidden"])
-def test_an_address_that_is_none_is_an_error_without_the_password(url: str) -> None:
+def test_a_malformed_address_is_an_error_that_hides_the_password(url: str) -> None:
     with pytest.raises(BadEnvironment, match="SECKILL_DATABASE_URL") as refused:
         settings_of(url)
     assert "hidden" not in str(refused.value)
@@ -71,19 +65,17 @@ def test_an_address_that_is_none_is_an_error_without_the_password(url: str) -> N
 @pytest.mark.parametrize(
     ("begin", "expected_ms"),
     [
-        ("import seckill.wsgi", WEB_STATEMENT_MS),
-        ("from seckill import processes; processes._start_service()", BATCH_STATEMENT_MS),
-        ("from seckill.reaching import start_django; start_django()", 0),
+        ("import gateway.wsgi", WEB_STATEMENT_MS),
+        ("from seckill.cli import services; services._start_service()", BATCH_STATEMENT_MS),
+        ("from seckill.cli.context import start_django; start_django()", 0),
     ],
     ids=["gateway", "service", "tool"],
 )
-def test_statements_of_gateways_and_services_have_a_limit_and_those_of_migrations_have_none(
-    begin: str, expected_ms: int
-) -> None:
+def test_gateways_and_services_limit_their_statements_and_migrations_do_not(begin: str, expected_ms: int) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SECKILL_")}
     environment["SECKILL_DATABASE_URL"] = "postgresql://seckill@127.0.0.1:1/seckill"
-    told = "from django.conf import settings; print(settings.DATABASES['default']['OPTIONS']['options'])"
+    show = "from django.conf import settings; print(settings.DATABASES['default']['OPTIONS']['options'])"
     done = subprocess.run(
-        [sys.executable, "-c", f"{begin}; {told}"], capture_output=True, text=True, env=environment, timeout=60
+        [sys.executable, "-c", f"{begin}; {show}"], capture_output=True, text=True, env=environment, timeout=60
     )
     assert f"statement_timeout={expected_ms} " in done.stdout, done.stderr

@@ -1,4 +1,4 @@
-"""The environment: what is set, what stands in a file, what is wrong."""
+"""The configuration from environment variables: values, files with values, and what stops the start."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from seckill.environment import DEVELOPMENT_SECRET, BadEnvironment, Environment, read
+from seckill.config.environment import DEVELOPMENT_SECRET, BadEnvironment, Environment, read
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KEY, OTHER_KEY = "k" * 32, "p" * 32
 PRODUCTION = {
     "SECKILL_SECRET_KEY": KEY,
@@ -20,43 +20,65 @@ PRODUCTION = {
 }
 
 
-def test_nothing_set_means_a_small_stack_of_a_developer() -> None:
+def test_without_variables_it_is_a_developers_stack() -> None:
     assert read({"PATH": "/bin"}) == Environment()
     assert Environment().development
 
 
-def test_an_unknown_name_stops_the_start() -> None:
-    with pytest.raises(BadEnvironment, match="SECKILL_SECRET is unknown"):
-        read({"SECKILL_SECRET": "x"})
+def test_an_unknown_name_stops_the_start_and_a_similar_name_is_suggested() -> None:
+    with pytest.raises(BadEnvironment, match=r"SECKILL_SECRET_KY is unknown; did you mean SECKILL_SECRET_KEY\?"):
+        read({"SECKILL_SECRET_KY": "x"})
+    with pytest.raises(BadEnvironment, match="SECKILL_COLOUR is unknown; known are SECKILL_ADDRESS_BITS_V4, "):
+        read({"SECKILL_COLOUR": "red"})
 
 
-def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("SECKILL_DEBUG", "maybe", "must be true, false, 1 or 0, got 'maybe'"),
+        ("SECKILL_PAYMENT_TTL_S", "ten", "must be an integer, got 'ten'"),
+        ("SECKILL_GATE_REDIS_URL", "http://x", "must begin with redis:// or rediss:// or unix://, got http://"),
+        ("SECKILL_DATABASE_URL", "mysql://x", "must begin with postgresql:// or postgres://, got mysql://"),
+    ],
+)
+def test_a_malformed_value_is_named_with_what_is_allowed(name: str, value: str, rule: str) -> None:
+    with pytest.raises(BadEnvironment, match=f"{name} {rule}"):
+        read({name: value})
+
+
+def test_a_password_in_a_refused_address_is_not_printed() -> None:
+    with pytest.raises(BadEnvironment) as refused:
+        read({"SECKILL_DATABASE_URL": "mysql://ann:hush@host/db"})  # pragma: allowlist secret
+    assert "hush" not in str(refused.value)
+
+
+def test_a_secret_can_be_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text(f"{KEY}\n")
     others = {name: value for name, value in PRODUCTION.items() if name != "SECKILL_SECRET_KEY"}
     assert read(others | {"SECKILL_SECRET_KEY_FILE": str(path)}).secret_key == KEY
 
 
-def test_a_number_may_stand_in_a_file_and_is_checked_there_too(tmp_path: Path) -> None:
+def test_a_number_can_be_read_from_a_file_and_is_checked_there_too(tmp_path: Path) -> None:
     path = tmp_path / "seconds"
     path.write_text("30\n")
     assert read({"SECKILL_PAYMENT_TTL_S_FILE": str(path)}).payment_ttl_s == 30
     path.write_text("soon\n")
-    with pytest.raises(BadEnvironment, match="'soon' is no int"):
+    with pytest.raises(BadEnvironment, match="must be an integer, got 'soon'"):
         read({"SECKILL_PAYMENT_TTL_S_FILE": str(path)})
 
 
-def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+def test_a_missing_file_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(BadEnvironment, match="SECKILL_SECRET_KEY_FILE: .*cannot be read"):
         read({"SECKILL_SECRET_KEY_FILE": str(tmp_path / "nothing")})
 
 
-def test_a_value_and_a_file_for_it_are_one_too_many(tmp_path: Path) -> None:
+def test_a_value_and_a_file_for_the_same_variable_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadEnvironment, match="both set"):
         read({"SECKILL_SECRET_KEY": "a", "SECKILL_SECRET_KEY_FILE": str(tmp_path / "b")})
 
 
-def test_the_file_by_which_a_process_says_that_it_is_ready_is_not_read() -> None:
+def test_the_ready_file_is_not_read_as_a_value() -> None:
     assert read({"SECKILL_READY_FILE": "/nowhere/ready"}) == Environment()
 
 
@@ -70,7 +92,9 @@ def test_the_file_by_which_a_process_says_that_it_is_ready_is_not_read() -> None
         (PRODUCTION | {"SECKILL_DEVELOPMENT": "false"}, False),
     ],
 )
-def test_a_key_of_its_own_ends_development_unless_it_is_said(variables: dict[str, str], is_development: bool) -> None:
+def test_a_key_of_ones_own_means_production_unless_development_is_set(
+    variables: dict[str, str], is_development: bool
+) -> None:
     assert read(variables).development is is_development
 
 
@@ -120,17 +144,24 @@ def test_production_refuses_a_public_url_without_tls() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["-c", "import django; django.setup(); from seckill import tokens; print(tokens.sealed('ticket', 'x'))"],
+        ["-c", "import django; django.setup(); from seckill.web import tokens; print(tokens.sealed('ticket', 'x'))"],
         ["manage.py", "check"],
-        ["-m", "seckill.cli", "up", "--data", "no-such-folder"],
+        ["-m", "seckill.cli", "up", "--data", "{folder}"],
         ["-m", "seckill.cli", "sweep", "orders"],
     ],
 )
-def test_a_production_process_without_keys_ends_with_one_line_that_names_the_variable(command: list[str]) -> None:
+def test_a_production_process_without_keys_ends_with_one_line_that_names_the_variable(
+    command: list[str], tmp_path: Path
+) -> None:
     base = {name: value for name, value in os.environ.items() if not name.startswith(("SECKILL_", "DJANGO_"))}
-    variables = base | {"SECKILL_DEVELOPMENT": "false", "DJANGO_SETTINGS_MODULE": "seckill.settings"}
+    variables = base | {"SECKILL_DEVELOPMENT": "false", "DJANGO_SETTINGS_MODULE": "seckill.config.settings"}
     ended = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60
+        [sys.executable, *(word.replace("{folder}", str(tmp_path)) for word in command)],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert ended.returncode != 0 and ended.stdout == ""
     [line] = ended.stderr.strip().splitlines()

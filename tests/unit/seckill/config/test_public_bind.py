@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.sandbox.serving import serve as serve_sandbox
-from seckill.binding import PublicBind, check_bind, check_granian
-from seckill.consistency.live.watching import Page
-from seckill.metrics import serve as serve_metrics
+from loadtest.sandbox.http_server import start_server as serve_sandbox
+from seckill.config.public_bind import PublicBind, check_bind, check_granian
+from seckill.monitoring.metrics import registry_of
+from seckill.monitoring.metrics import serve as serve_metrics
+from seckill.report.live.watch import MetricsPage
 
 PUBLIC = ("0.0.0.0", "", "::", "192.0.2.1", "*", "no-such-host.invalid", "::ffff:192.0.2.1")
 ALLOWED = {"SECKILL_ALLOW_PUBLIC_BIND": "1"}
@@ -40,7 +41,7 @@ def test_loopback_needs_no_permission(host: str) -> None:
         (["granian"], {"GRANIAN_HOST": "0.0.0.0"}),
     ],
 )
-def test_granian_is_held_to_the_rule_by_its_options(arguments: list[str], variables: dict[str, str]) -> None:
+def test_the_rule_reads_granians_host_option(arguments: list[str], variables: dict[str, str]) -> None:
     with pytest.raises(PublicBind, match="the gateway"):
         check_granian("the gateway", arguments, variables)
     check_granian("the gateway", arguments, variables | ALLOWED)
@@ -51,8 +52,8 @@ def test_granian_is_held_to_the_rule_by_its_options(arguments: list[str], variab
 @pytest.mark.parametrize(
     "start",
     [
-        lambda port: serve_metrics("0.0.0.0", port, []),
-        lambda port: Page().serve("0.0.0.0", port),
+        lambda port: serve_metrics("0.0.0.0", port, registry_of()),
+        lambda port: MetricsPage().serve("0.0.0.0", port),
         lambda port: serve_sandbox(port, lambda *_: (200, {}), "0.0.0.0"),
     ],
 )
@@ -71,9 +72,9 @@ def unused_tcp_port() -> int:
         return int(held.getsockname()[1])
 
 
-def test_every_place_that_opens_a_listener_asks_first() -> None:
-    """Granian and mqcore aside: the one is asked by its application, the other has a setting of its own."""
-    root = Path(__file__).parents[3]
+def test_every_module_that_opens_a_listener_checks_the_address() -> None:
+    """Except Granian, whose application checks it, and mqcore, which has a setting of its own."""
+    root = Path(__file__).parents[4]
     for package in ("seckill", "gateway", "inventory", "orders", "notifications", "analytics", "loadtest"):
         for path in (root / package).rglob("*.py"):
             for line in path.read_text().splitlines():

@@ -8,16 +8,16 @@ from collections import Counter
 import pytest
 from kafka.partitioner.default import DefaultPartitioner
 
-from seckill.streams.partitioners import (
+from seckill.messaging.partitioners import (
     SLOTS,
-    Chosen,
+    HashRing,
     HashSlots,
-    Random,
-    Ring,
+    KafkaPartitioner,
+    PartitionChooser,
+    RandomPartition,
     RoundRobin,
     SlotTable,
-    Sticky,
-    Way,
+    StickyPartition,
     by_murmur2,
     slot_of,
 )
@@ -26,11 +26,11 @@ KEYS = [f"user-{number}".encode() for number in range(12_000)]
 TWELVE, SIXTEEN = list(range(12)), list(range(16))
 
 
-def spread(partitioner: Way) -> Counter[int]:
+def spread(partitioner: PartitionChooser) -> Counter[int]:
     return Counter(partitioner(key, TWELVE, TWELVE) for key in KEYS)
 
 
-def moved(before: Way, after: Way) -> float:
+def moved(before: PartitionChooser, after: PartitionChooser) -> float:
     """The share of keys that go elsewhere when twelve partitions become sixteen."""
     changed = sum(before(key, TWELVE, TWELVE) != after(key, SIXTEEN, SIXTEEN) for key in KEYS)
     return changed / len(KEYS)
@@ -41,21 +41,21 @@ def moved(before: Way, after: Way) -> float:
     [
         (by_murmur2, 0.15),
         (RoundRobin(), 0.0),
-        (Random(random.Random(1)), 0.15),
-        (Sticky(10, random.Random(1)), 0.4),
-        (Ring(), 0.5),
+        (RandomPartition(random.Random(1)), 0.15),
+        (StickyPartition(10, random.Random(1)), 0.4),
+        (HashRing(), 0.5),
         (HashSlots(SlotTable.even(12)), 0.2),
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_keys_are_spread_over_all_partitions(partitioner: Way, tolerance: float) -> None:
+def test_keys_are_spread_over_all_partitions(partitioner: PartitionChooser, tolerance: float) -> None:
     counts = spread(partitioner)
     assert set(counts) == set(TWELVE)
     assert max(abs(count - 1000) for count in counts.values()) <= 1000 * tolerance
 
 
 class Cluster:
-    """As much of the client's metadata as a partitioner looks at."""
+    """The part of the client's metadata that a partitioner reads."""
 
     def topics(self) -> set[str]:
         return {"t"}
@@ -67,7 +67,7 @@ class Cluster:
 
 
 def test_murmur2_agrees_with_every_other_kafka_client() -> None:
-    ours, clients = Chosen(by_murmur2), DefaultPartitioner()
+    ours, clients = KafkaPartitioner(by_murmur2), DefaultPartitioner()
     for key in KEYS[:1000]:
         asked = ("t", None, key, None, b"", Cluster())
         assert ours.partition(*asked) == clients.partition(*asked)
@@ -76,7 +76,7 @@ def test_murmur2_agrees_with_every_other_kafka_client() -> None:
 def test_growing_a_topic_moves_most_keys_by_modulo_a_share_by_ring_and_none_by_slots() -> None:
     table = SlotTable.even(12)
     assert 0.70 < moved(by_murmur2, by_murmur2) < 0.80  # 3 of 4: all but those where both moduli agree
-    assert 0.15 < moved(Ring(), Ring()) < 0.35  # 1 of 4: what the four new ones take
+    assert 0.15 < moved(HashRing(), HashRing()) < 0.35  # 1 of 4: what the four new ones take
     assert moved(HashSlots(table), HashSlots(table)) == 0
     for slot, partition in table.moves_to(16).items():
         table = table.moved(slot, partition)
@@ -95,7 +95,7 @@ def test_the_moves_are_the_fewest_and_leave_even_shares() -> None:
     assert table.moves_to(16) == {}
 
 
-def test_a_move_moves_one_slot_and_its_keys_only() -> None:
+def test_moving_a_slot_moves_only_its_keys() -> None:
     before = SlotTable.even(12)
     slot = slot_of(KEYS[0])
     after = before.moved(slot, (before.partition_of[slot] + 1) % 12)
@@ -103,7 +103,7 @@ def test_a_move_moves_one_slot_and_its_keys_only() -> None:
     assert elsewhere == [key for key in KEYS if slot_of(key) == slot]
 
 
-def test_sticky_stays_for_a_batch() -> None:
-    sticky = Sticky(5, random.Random(3))
+def test_the_sticky_partitioner_keeps_a_partition_for_a_batch() -> None:
+    sticky = StickyPartition(5, random.Random(3))
     chosen = [sticky(None, TWELVE, TWELVE) for _ in range(20)]
     assert all(len(set(chosen[start : start + 5])) == 1 for start in range(0, 20, 5))

@@ -1,4 +1,4 @@
-"""One text for each identity, however somebody wrote it."""
+"""Ids have one text form, whatever notation they were written in."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from seckill.consistency.identity import identity, number
+from seckill.report.identity import identity, number
 
 
-def test_all_ways_to_write_an_identity_are_the_same_object() -> None:
+def test_all_notations_of_an_id_give_the_same_object() -> None:
     plain = uuid4()
     known = identity(str(plain))
     assert identity(str(plain).upper()) is known
@@ -19,11 +19,11 @@ def test_all_ways_to_write_an_identity_are_the_same_object() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no id", "57437eb3-6d1f-59ca-aeaf-65846", "57437eb3-6d1f-59ca-aeaf-658467b4076g"])
-def test_what_is_no_identity_is_refused(text: str) -> None:
+def test_text_that_is_not_a_uuid_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
         identity(text)
 
 
-def test_a_number_is_no_identity() -> None:
+def test_a_number_is_rejected() -> None:
     with pytest.raises(TypeError):
         identity(7)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A look at books that go on while they are read: what happens in between is under way, not broken."""
+"""Purchases that go on while the counts are taken are in flight, not broken."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import psycopg
 import pytest
 from kafka import TopicPartition
 
-from seckill.consistency.live import counting
-from seckill.consistency.live.residuals import State, residuals, worst
-from seckill.consistency.sources.collect import Addresses
-from seckill.topics import PURCHASE_REQUESTS
+from seckill.messaging.topics import PURCHASE_REQUESTS
+from seckill.report.live import counting
+from seckill.report.live.residuals import ResidualState, residuals, worst_state
+from seckill.report.sources.collect import Addresses
 
 REQUESTS = TopicPartition(PURCHASE_REQUESTS.name, 0)
 
 
 class Sale:
-    """Each question that is asked of it takes so long that one more purchase is decided and granted meanwhile."""
+    """During each query one more purchase is decided and granted."""
 
     def __init__(self) -> None:
-        self.decided = 10
+        self.decisions = 10
 
     def _goes_on(self) -> int:
-        self.decided += 1
-        return self.decided
+        self.decisions += 1
+        return self.decisions
 
     def execute(self, statement: str | bytes) -> Any:
         asked = statement if isinstance(statement, str) else statement.decode()
@@ -55,18 +55,18 @@ class Rows(list[tuple[int, ...]]):
         return self[0]
 
 
-def verdict(monkeypatch: pytest.MonkeyPatch, sale: Sale) -> State:
+def verdict(monkeypatch: pytest.MonkeyPatch, sale: Sale) -> ResidualState:
     monkeypatch.setattr(psycopg, "connect", sale.connect)
-    monkeypatch.setattr(counting.Counter, "_gate", sale.gate)
-    monkeypatch.setattr(counting.Counter, "_ends", sale.ends)
-    return worst(residuals(counting.Counter(Addresses("", "", "", Path())).look()))
+    monkeypatch.setattr(counting.LiveCounter, "_gate", sale.gate)
+    monkeypatch.setattr(counting.LiveCounter, "_ends", sale.ends)
+    return worst_state(residuals(counting.LiveCounter(Addresses("", "", "", Path())).count()))
 
 
-def test_what_is_decided_while_the_books_are_read_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert verdict(monkeypatch, Sale()) is State.IN_FLIGHT
+def test_decisions_during_the_count_are_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict(monkeypatch, Sale()) is ResidualState.IN_FLIGHT
 
 
-def test_what_nobody_asked_for_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grants_without_a_request_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     sale = Sale()
-    sale.gate = lambda *_: sale.decided + 50  # type: ignore[method-assign]
-    assert verdict(monkeypatch, sale) is State.BROKEN
+    sale.gate = lambda *_: sale.decisions + 50  # type: ignore[method-assign]
+    assert verdict(monkeypatch, sale) is ResidualState.BROKEN

@@ -1,4 +1,4 @@
-"""A Redis that takes connections and never answers costs one timeout, whatever is asked of it, and then nothing."""
+"""A Redis that accepts connections and never answers costs one timeout; later calls fail without a wait."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, TimeoutError
 
-from seckill import bounded_redis
-from seckill.bounded_redis import NotAsked, connect
+from seckill.resilience import redis_client
+from seckill.resilience.redis_client import CircuitOpen, connect
 
 
 class Silent:
-    """Takes connections and says nothing; or, once it is told to, OK to everything."""
+    """Accepts connections and never answers, until `speaks` is set; then it answers OK to everything."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -54,25 +54,25 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
     server.close()
 
 
-def test_a_redis_that_hangs_is_asked_once_and_then_left_alone(silent: Silent) -> None:
+def test_a_redis_that_hangs_costs_one_timeout_and_then_calls_fail_at_once(silent: Silent) -> None:
     client = connect(silent.url, timeout_s=0.05)
     with pytest.raises(TimeoutError) as first:
         client.get("key")
-    assert not isinstance(first.value, NotAsked)
+    assert not isinstance(first.value, CircuitOpen)
     for _ in range(50):
-        with pytest.raises(NotAsked):
+        with pytest.raises(CircuitOpen):
             client.get("key")
-        with pytest.raises(NotAsked):
+        with pytest.raises(CircuitOpen):
             client.register_script("return 1")()
-        with client.pipeline(transaction=False) as asked, pytest.raises(NotAsked):
-            asked.get("key")
-            asked.execute()
+        with client.pipeline(transaction=False) as pipeline, pytest.raises(CircuitOpen):
+            pipeline.get("key")
+            pipeline.execute()
     assert len(silent.connections) == 1
-    assert issubclass(NotAsked, RedisError)
+    assert issubclass(CircuitOpen, RedisError)
 
 
 def test_a_redis_that_answers_again_is_used_again(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_redis, "OPEN_S", 0.0)
+    monkeypatch.setattr(redis_client, "OPEN_SECONDS", 0.0)
     client = connect(silent.url, timeout_s=0.05)
     with pytest.raises(TimeoutError):
         client.set("key", "value")
@@ -80,10 +80,10 @@ def test_a_redis_that_answers_again_is_used_again(silent: Silent, monkeypatch: p
     assert client.set("key", "value") is True
 
 
-def test_a_redis_that_is_gone_is_no_redis_that_hangs() -> None:
-    """It refuses at once, so it may be asked each time."""
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        url = f"redis://127.0.0.1:{nobody.getsockname()[1]}/0"
+def test_a_refused_connection_does_not_open_the_breaker() -> None:
+    """A refusal comes at once, so each call may try."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"redis://127.0.0.1:{closed.getsockname()[1]}/0"
     client = connect(url)
     for _ in range(3):
         with pytest.raises(RedisConnectionError):

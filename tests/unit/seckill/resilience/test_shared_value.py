@@ -7,18 +7,18 @@ import threading
 
 import pytest
 
-from seckill.cached import Cached
+from seckill.resilience.shared_value import SharedValue
 
 
-def test_an_answer_is_kept_while_it_is_fresh() -> None:
+def test_a_value_is_reused_while_it_is_fresh() -> None:
     computed = itertools.count(1)
-    cached = Cached(lambda: next(computed), fresh_s=1000)
+    cached = SharedValue(lambda: next(computed), fresh_seconds=1000)
     assert [cached.get() for _ in range(5)] == [1] * 5
-    always = Cached(lambda: next(computed), fresh_s=0)
+    always = SharedValue(lambda: next(computed), fresh_seconds=0)
     assert [always.get() for _ in range(3)] == [2, 3, 4]
 
 
-def test_while_one_thread_computes_the_others_get_the_previous_answer_or_none() -> None:
+def test_while_one_thread_computes_the_others_get_the_previous_value_or_none() -> None:
     started, go_on, answers = threading.Event(), threading.Event(), iter(["first", "second"])
 
     def compute() -> str:
@@ -26,7 +26,7 @@ def test_while_one_thread_computes_the_others_get_the_previous_answer_or_none() 
         assert go_on.wait(30)
         return next(answers)
 
-    cached = Cached(compute, fresh_s=0)
+    cached = SharedValue(compute, fresh_seconds=0)
     for before in (None, "first"):
         started.clear()
         go_on.clear()
@@ -38,15 +38,15 @@ def test_while_one_thread_computes_the_others_get_the_previous_answer_or_none() 
         thread.join(30)
 
 
-def test_a_failure_is_not_kept() -> None:
-    outcomes = iter([OSError("away"), None])
+def test_an_exception_is_not_cached() -> None:
+    outcomes = iter([OSError("unavailable"), None])
 
     def compute() -> str:
         if (outcome := next(outcomes)) is not None:
             raise outcome
         return "here"
 
-    cached = Cached(compute, fresh_s=1000)
+    cached = SharedValue(compute, fresh_seconds=1000)
     with pytest.raises(OSError):
         cached.get()
     assert cached.get() == "here"

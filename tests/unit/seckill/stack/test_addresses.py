@@ -1,4 +1,4 @@
-"""Whose servers a stack uses: what the environment names is used, and what it does not name is started."""
+"""Which servers a stack uses: it uses those that the environment names, and starts the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seckill.environment import BadEnvironment
+from seckill.config.environment import BadEnvironment
 from seckill.stack.services import Layout, services
 
 DATABASE = "SECKILL_DATABASE_URL"
@@ -27,7 +27,7 @@ def started(layout: Layout) -> set[str]:
 
 
 @pytest.mark.parametrize("count", range(len(USES) + 1))
-def test_redis_is_started_unless_all_its_uses_are_somebody_elses(
+def test_redis_is_started_unless_all_its_uses_have_external_addresses(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for given in combinations(USES, count):
@@ -44,7 +44,7 @@ def test_redis_is_started_unless_all_its_uses_are_somebody_elses(
 
 @pytest.mark.parametrize("kafka", [None, KAFKA])
 @pytest.mark.parametrize("database", [False, True])
-def test_postgres_and_the_broker_are_started_unless_they_are_named(
+def test_postgres_and_the_broker_are_started_unless_external_ones_are_configured(
     kafka: str | None, database: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if database:
@@ -55,7 +55,7 @@ def test_postgres_and_the_broker_are_started_unless_they_are_named(
     assert (layout.addresses()[DATABASE] == THEIRS[DATABASE]) is database
 
 
-def test_an_empty_name_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in THEIRS:
         monkeypatch.setenv(name, "")
     layout = Layout(tmp_path)
@@ -63,7 +63,7 @@ def test_an_empty_name_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all("127.0.0.1" in layout.environment()[name] for name in THEIRS)
 
 
-def test_an_address_in_a_file_is_an_address_and_stays_out_of_the_environment(
+def test_an_address_in_a_file_is_used_and_stays_out_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, url in THEIRS.items():
@@ -75,7 +75,7 @@ def test_an_address_in_a_file_is_an_address_and_stays_out_of_the_environment(
     assert not layout.environment().keys() & THEIRS.keys()
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_address_file_is_named_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECKILL_GATE_REDIS_URL_FILE", str(tmp_path / "absent"))
     with pytest.raises(BadEnvironment, match="SECKILL_GATE_REDIS_URL.*absent.*cannot be read"):
         Layout(tmp_path).addresses()

@@ -1,4 +1,4 @@
-"""A socket whose path would be too long stands in a folder that only its user can enter."""
+"""A socket whose path would be too long moves to a folder that only this user can enter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seckill.stack.private import private_folder
+from seckill.stack.private_folder import private_folder
 from seckill.stack.services import Layout
 
 LONG = "x" * 120
@@ -20,7 +20,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / f"seckill-{os.getuid()}"
 
 
-def test_a_long_path_leads_into_a_private_folder(runtime: Path, tmp_path: Path) -> None:
+def test_a_long_path_moves_the_socket_to_a_private_folder(runtime: Path, tmp_path: Path) -> None:
     assert Layout(tmp_path).socket.parent == tmp_path / "run"
     socket = Layout(tmp_path / LONG).socket
     assert socket.parent == runtime and socket == Layout(tmp_path / LONG).socket

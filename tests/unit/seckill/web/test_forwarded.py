@@ -1,4 +1,4 @@
-"""Whether a request came by TLS: only a trusted proxy can say so."""
+"""X-Forwarded-Proto counts only from trusted proxies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from seckill.forwarded import from_proxies_only
+from seckill.web.forwarded import trust_proxies_only
 
 
 @pytest.mark.parametrize(("peer", "is_secure"), [("10.0.0.7", True), ("9.9.9.9", False), ("", False)])
-def test_only_a_trusted_proxy_says_that_a_request_came_by_tls(
+def test_only_a_trusted_proxy_can_mark_a_request_as_tls(
     peer: str, is_secure: bool, settings: Any, rf: RequestFactory
 ) -> None:
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -25,11 +25,11 @@ def test_only_a_trusted_proxy_says_that_a_request_came_by_tls(
         seen.append(request.is_secure())
         return HttpResponse()
 
-    from_proxies_only(view)(rf.get("/", REMOTE_ADDR=peer, headers={"X-Forwarded-Proto": "https"}))
+    trust_proxies_only(view)(rf.get("/", REMOTE_ADDR=peer, headers={"X-Forwarded-Proto": "https"}))
     assert seen == [is_secure]
 
 
-def test_without_tls_it_is_not_needed(settings: Any) -> None:
+def test_the_middleware_is_left_out_without_tls(settings: Any) -> None:
     settings.SECURE_PROXY_SSL_HEADER = None
     with pytest.raises(MiddlewareNotUsed):
-        from_proxies_only(lambda _: HttpResponse())
+        trust_proxies_only(lambda _: HttpResponse())

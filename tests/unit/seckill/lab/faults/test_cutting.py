@@ -1,4 +1,4 @@
-"""The wire that is cut: everything passes, except for the COMMITs it was told to lose."""
+"""The connection cutter relays everything except the COMMITs that it has to lose."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from seckill.faults.cutting import Cutter
+from seckill.lab.faults.connection_cutter import ConnectionCutter
 
 
 class Server:
-    """Answers `ok` to whatever it hears, and remembers it."""
+    """A server that records what it receives and answers `ok`."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -48,8 +48,8 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def cutter(server: Server) -> Iterator[Cutter]:
-    cutter = Cutter("127.0.0.1", server.port)
+def cutter(server: Server) -> Iterator[ConnectionCutter]:
+    cutter = ConnectionCutter("127.0.0.1", server.port)
     yield cutter
     cutter.close()
 
@@ -62,25 +62,27 @@ def say(connection: socket.socket, content: bytes) -> bytes:
         return b""
 
 
-def connect(cutter: Cutter) -> socket.socket:
+def connect(cutter: ConnectionCutter) -> socket.socket:
     return socket.create_connection(("127.0.0.1", cutter.port), timeout=10)
 
 
-def test_until_it_is_told_to_cut_everything_passes(cutter: Cutter) -> None:
+def test_everything_passes_until_a_cut_is_requested(cutter: ConnectionCutter) -> None:
     with connect(cutter) as connection:
         assert say(connection, b"SELECT 1") == say(connection, b"COMMIT") == b"ok"
-    assert cutter.answers_lost == cutter.commits_lost == 0
+    assert cutter.responses_lost == cutter.commits_lost == 0
 
 
-def test_one_commit_loses_its_answer_and_the_next_is_lost_itself(cutter: Cutter, server: Server) -> None:
+def test_the_first_commit_loses_its_response_and_the_second_never_arrives(
+    cutter: ConnectionCutter, server: Server
+) -> None:
     cutter.cut(2)
     for content in (b"COMMIT one", b"COMMIT two"):
         with connect(cutter) as connection:
             assert say(connection, b"UPDATE") == b"ok"
-            assert say(connection, content) == b"", "to the client both look the same"
+            assert say(connection, content) == b"", "the client cannot tell the two apart"
         assert server.ended.acquire(timeout=10)
     assert b"COMMIT one" in server.heard
     assert b"COMMIT two" not in server.heard
-    assert (cutter.answers_lost, cutter.commits_lost, cutter.is_done) == (1, 1, True)
+    assert (cutter.responses_lost, cutter.commits_lost, cutter.is_done) == (1, 1, True)
     with connect(cutter) as connection:
         assert say(connection, b"COMMIT three") == b"ok"

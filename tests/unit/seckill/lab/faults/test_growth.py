@@ -1,4 +1,4 @@
-"""What counts as growth in a soak, on made-up samples; and that processes are measured at all."""
+"""What counts as growth in a soak, with made-up samples; and that process groups are measured."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seckill.consistency.verdicts import Judged
-from seckill.faults import curve, growth
-from seckill.faults.growth import MIB, Process, Sample
+from seckill.lab.faults import growth, soak_page
+from seckill.lab.faults.growth import MIB, Process, Sample
+from seckill.report.verdicts import Judgement
 
 MINUTES = range(30)
 
@@ -37,11 +38,11 @@ def growing(found: list[Sample]) -> set[str]:
     return {each.what for each in growth.judge(found) if each.grows}
 
 
-def test_a_stack_that_keeps_as_much_for_each_purchase_does_not_grow() -> None:
+def test_constant_bytes_per_purchase_are_not_growth() -> None:
     assert growing(samples()) == set()
 
 
-def test_what_fills_up_in_the_first_third_is_no_growth() -> None:
+def test_caches_that_fill_in_the_first_third_are_not_growth() -> None:
     assert growing(samples(rss=lambda at: min(at, 9) * 20 * MIB)) == set()
 
 
@@ -59,6 +60,16 @@ def test_each_kind_of_growth_is_found(grown: list[Sample], what: str) -> None:
     assert growing(grown) == {what}
 
 
+@pytest.mark.parametrize(("leak", "found"), [(0, set()), (2 * MIB, {"redis: memory"})])
+def test_memory_of_redis_beyond_its_data_counts_as_growth(leak: int, found: set[str]) -> None:
+    """Its keys expire an hour after their sale, so within a shorter run its data grows with the purchases."""
+    of_redis = [
+        replace(sample, services={"redis": Process(20 * MIB + sample.redis + leak * at, 10)})
+        for at, sample in enumerate(samples())
+    ]
+    assert growing(of_redis) == found
+
+
 def test_a_process_group_is_measured_and_one_that_has_ended_is_left_out(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True) as child:
         found = growth.processes({"child": child.pid, "gone": 2**22 + 1})
@@ -70,8 +81,10 @@ def test_a_process_group_is_measured_and_one_that_has_ended_is_left_out(tmp_path
 
 def test_the_page_shows_what_grows(tmp_path: Path) -> None:
     found = samples(files=lambda at: 40 + 20 * at)
-    judged: list[Judged] = []
-    curve.write(tmp_path / "soak", "seckill faults soak", {"sales": 3}, judged, growth.judge(found), found)
+    judged: list[Judgement] = []
+    soak_page.write_soak_page(
+        tmp_path / "soak", "seckill faults soak", {"sales": 3}, judged, growth.judge(found), found
+    )
     text = (tmp_path / "soak.md").read_text()
     assert "| inventory.1: open files | files |" in text and text.count("**grows**") == 1
     assert (tmp_path / "soak.svg").read_text().startswith("<svg")

@@ -1,4 +1,4 @@
-"""The table of faults: what it promises, and how a case's verdict follows from what happened."""
+"""The table of faults, and how the result of a case follows from its findings and the report."""
 
 from __future__ import annotations
 
@@ -8,51 +8,52 @@ from pathlib import Path
 
 import pytest
 
-import seckill.faults.cases  # noqa: F401  # fills the table
-from seckill.consistency.invariants.judging import INVARIANTS, judge
-from seckill.faults import chronicle, page
-from seckill.faults.case import CASES, Case, Rush, in_order
-from seckill.faults.cases.everything import Toll
-from seckill.faults.command import main
-from seckill.faults.running import Row, Runner, judged_row, sharing
-from seckill.faults.world import Stuck
-from tests.unit.seckill.consistency.good_run import good_run
+import seckill.lab.faults.cases  # noqa: F401  # fills the table
+from seckill.cli.__main__ import main
+from seckill.lab.faults import html_page, markdown_page
+from seckill.lab.faults.case import CASES, Case, CrowdPlan, cases_in_order
+from seckill.lab.faults.cases.everything import KillRecord
+from seckill.lab.faults.results import CaseResult, group_cases, judge_result
+from seckill.lab.faults.runner import Runner
+from seckill.lab.lab_stack import ExperimentFailed
+from seckill.report.invariants.registry import INVARIANTS, judge_invariants
+from tests.unit.seckill.report.good_run import good_run
 
 NUMBERS = {str(number) for number in range(1, 47) if number != 15} | {"15a", "15b"}
 
 
-def test_every_fault_of_the_design_has_its_case() -> None:
+def test_every_planned_fault_has_a_case() -> None:
     assert {case.number for case in CASES.values()} >= NUMBERS
     assert len({case.number for case in CASES.values()}) == len(CASES)
 
 
-def test_what_cannot_be_run_says_what_it_needs() -> None:
-    assert all(bool(case.needs) == (case.act is None) for case in CASES.values())
+def test_a_case_that_cannot_run_says_what_it_needs() -> None:
+    assert all(bool(case.needs) == (case.steps is None) for case in CASES.values())
 
 
-def test_a_case_that_must_fail_names_invariants_that_there_are() -> None:
+def test_a_case_that_must_break_invariants_names_existing_ones() -> None:
     known = {invariant.name for invariant in INVARIANTS}
-    marked = [case for case in CASES.values() if case.breaks]
+    marked = [case for case in CASES.values() if case.must_break]
     assert {case.number for case in marked} == {"15b", "18", "37", "38"}
-    assert all(set(case.breaks) <= known for case in marked)
+    assert all(set(case.must_break) <= known for case in marked)
 
 
-def test_what_spoils_the_books_comes_last() -> None:
-    spoilt = [case.spoils for case in in_order()]
-    assert spoilt == sorted(spoilt)
+def test_cases_that_spoil_the_stack_come_last() -> None:
+    spoil = [case.spoils_stack for case in cases_in_order()]
+    assert spoil == sorted(spoil)
 
 
 # ── the verdict ──────────────────────────────────────────────────────────────────────────────────
 
 
 def case(*breaks: str) -> Case:
-    return Case("0", "made-up", "something breaks", None, Rush(), breaks)
+    return Case("0", "made-up", "something breaks", None, CrowdPlan(), breaks)
 
 
-def judged(of: Case, evidence: object = None, missing: tuple[str, ...] = (), **numbers: int) -> Row:
-    row = Row(of.number, of.name, of.title, of.expected, "", False, power=dict(numbers), missing=missing)
+def judged(of: Case, evidence: object = None, missing: tuple[str, ...] = (), **numbers: int) -> CaseResult:
+    row = CaseResult(of.number, of.name, of.title, of.expected, "", False, power=dict(numbers), missing=missing)
     run = good_run() if evidence is None else evidence
-    return judged_row(of, row, run, judge(run), "")  # type: ignore[arg-type]
+    return judge_result(of, row, run, judge_invariants(run), "")  # type: ignore[arg-type]
 
 
 def forged() -> object:
@@ -66,7 +67,7 @@ def test_a_fault_that_happened_and_broke_nothing_behaved() -> None:
     assert row.again == 1
 
 
-def test_a_fault_that_did_not_happen_proves_nothing_however_well_the_books_look() -> None:
+def test_a_fault_that_did_not_happen_has_not_behaved_even_if_the_books_balance() -> None:
     row = judged(case(), missing=("processes killed",))
     assert not row.behaved
     assert "processes killed" in row.why
@@ -78,7 +79,7 @@ def test_a_fault_that_broke_something_did_not_behave() -> None:
     assert row.why.startswith("I2")
 
 
-def test_what_must_be_found_behaves_only_if_it_is_found() -> None:
+def test_forged_books_behave_only_if_the_report_finds_them() -> None:
     assert judged(case("I2"), forged()).behaved
     assert not judged(case("I2")).behaved
     assert not judged(case("I12"), forged()).behaved, "found, but not that"
@@ -87,56 +88,56 @@ def test_what_must_be_found_behaves_only_if_it_is_found() -> None:
 # ── what is kept and shown ───────────────────────────────────────────────────────────────────────
 
 
-def test_results_are_kept_for_a_run_that_goes_on_later(tmp_path: Path) -> None:
+def test_results_are_saved_for_a_later_run(tmp_path: Path) -> None:
     runner = Runner(tmp_path, 25_000, 1, 1.0, lambda text: None)
-    assert runner.kept() == []
+    assert runner.load_results() == []
     row = judged(case(), killed=2)
-    runner.keep([row])
-    assert runner.kept() == [row]
+    runner.save_results([row])
+    assert runner.load_results() == [row]
 
 
-def test_a_case_that_cannot_be_run_is_shown_and_is_no_failure(tmp_path: Path) -> None:
+def test_a_case_that_cannot_run_is_shown_and_does_not_fail(tmp_path: Path) -> None:
     [row] = Runner(tmp_path, 25_000, 1, 1.0, lambda text: None).run([CASES["minority-cut-off"]])
-    assert (row.verdict, row.why) == ("NOT RUN", "needs cluster")
-    assert "needs cluster" in page.written([row], 1, 1.0)
+    assert (row.verdict, row.why) == ("NOT RUN", "needs a cluster")
+    assert "needs a cluster" in html_page.render_faults([row], 1, 1.0)
 
 
-def test_the_page_says_first_whether_all_behaved() -> None:
+def test_the_page_begins_with_whether_all_cases_behaved() -> None:
     good, bad = judged(case()), judged(case(), forged())
-    assert "as marked</span> · 1 of 1" in page.written([good], 1, 1.0)
-    assert "not as marked</span> · 1 of 2" in page.written([good, bad], 1, 1.0)
-    assert "<script" not in page.written([replace(bad, why="<script>")], 1, 1.0)
+    assert "as expected</span> · 1 of 1" in html_page.render_faults([good], 1, 1.0)
+    assert "not as expected</span> · 1 of 2" in html_page.render_faults([good, bad], 1, 1.0)
+    assert "<script" not in html_page.render_faults([replace(bad, why="<script>")], 1, 1.0)
 
 
-def test_what_is_kept_with_the_code_says_what_was_done_and_what_each_invariant_said(tmp_path: Path) -> None:
+def test_the_markdown_page_has_the_findings_and_every_invariant(tmp_path: Path) -> None:
     good = replace(judged(case(), killed=1234), report="reports/made-up.html")
     (tmp_path / "reports").mkdir()
     found = {"looked_at": 7, "violations": 0, "facts": {"units": 5}, "reasons": [], "examples": []}
     invariant = {"name": "I1", "title": "never | too many", "verdict": "PASS", **found}
     (tmp_path / "reports" / "made-up.json").write_text(json.dumps({"invariants": [invariant]}))
-    absent = Row("8", "cut-off", "nobody is there", "—", "NOT RUN", True, "needs cluster")
-    chronicle.write([good, absent], tmp_path, tmp_path / "kept", "seckill faults run made-up", 1.0)
+    absent = CaseResult("8", "cut-off", "nobody is there", "—", "NOT RUN", True, "needs a cluster")
+    markdown_page.write_faults_page([good, absent], tmp_path, tmp_path / "kept", "seckill faults run made-up", 1.0)
     text = (tmp_path / "kept.md").read_text()
     assert "`seckill faults run made-up`" in text
     assert "| killed | 1,234 |" in text
     assert "| I1 | never / too many | PASS | 7 | units 5 |" in text
-    assert "## cut-off: NOT RUN, needs cluster" in text
-    assert "| 0 | made-up | PASS | PASS | as marked |  |  |" in text
+    assert "## cut-off: NOT RUN, needs a cluster" in text
+    assert "| 0 | made-up | PASS | PASS | as expected |  |  |" in text
     said = json.loads((tmp_path / "kept.json").read_text())
     assert said["cases"][0]["power"] == {"killed": 1234}
     assert said["cases"][0]["invariants"][0]["verdict"] == "PASS"
 
 
-def test_invariants_that_were_judged_for_several_are_shown_once(tmp_path: Path) -> None:
+def test_a_shared_report_is_shown_once(tmp_path: Path) -> None:
     rows = [replace(judged(case()), name=name, report="reports/second.html") for name in ("first", "second")]
     (tmp_path / "reports").mkdir()
     found = {"looked_at": 7, "violations": 0, "facts": {}, "reasons": [], "examples": []}
     said = {"invariants": [{"name": "I1", "title": "never too many", "verdict": "PASS", **found}]}
     (tmp_path / "reports" / "second.json").write_text(json.dumps(said))
-    chronicle.write(rows, tmp_path, tmp_path / "kept", "seckill faults run first second", 1.0)
+    markdown_page.write_faults_page(rows, tmp_path, tmp_path / "kept", "seckill faults run first second", 1.0)
     text = (tmp_path / "kept.md").read_text()
     assert text.count("never too many") == 1 and text.index("## second") < text.index("never too many")
-    assert "| 0 | first | PASS | PASS | as marked |  | second |" in text
+    assert "| 0 | first | PASS | PASS | as expected |  | second |" in text
 
 
 # ── who shares a report ──────────────────────────────────────────────────────────────────────────
@@ -146,32 +147,33 @@ def names(groups: list[list[Case]]) -> list[list[str]]:
     return [[each.name for each in group] for group in groups]
 
 
-def test_each_has_a_report_of_its_own_unless_it_is_told_to_share() -> None:
+def test_each_case_has_its_own_report_unless_cases_share_one() -> None:
     cases = [CASES[name] for name in ("double-click", "two-doors", "redis-flushall")]
-    assert names(sharing(cases, 1)) == [["double-click"], ["two-doors"], ["redis-flushall"]]
-    assert names(sharing(cases, 2)) == [["double-click", "two-doors"], ["redis-flushall"]]
+    assert names(group_cases(cases, 1)) == [["double-click"], ["two-doors"], ["redis-flushall"]]
+    assert names(group_cases(cases, 2)) == [["double-click", "two-doors"], ["redis-flushall"]]
 
 
-def test_what_spoils_a_stack_or_wants_another_one_shares_with_nobody() -> None:
+def test_a_case_that_spoils_a_stack_or_needs_another_runs_alone() -> None:
     cases = [CASES[name] for name in ("double-click", "two-doors", "chaos", "stock-forged", "crowd-log-lost")]
-    assert names(sharing(cases, 9)) == [["double-click", "two-doors"], ["chaos"], ["stock-forged"], ["crowd-log-lost"]]
+    groups = [["double-click", "two-doors"], ["chaos"], ["stock-forged"], ["crowd-log-lost"]]
+    assert names(group_cases(cases, 9)) == groups
 
 
-class Stage(Runner):
-    """Its cases happen in no time, and all but one of them well."""
+class InstantRunner(Runner):
+    """Its cases take no time, and one of them fails."""
 
-    def _happen(self, case: Case, row: Row) -> Row:
+    def _run_case(self, case: Case, row: CaseResult) -> CaseResult:
         if case.name == "two-doors":
-            raise Stuck("waited in vain")
+            raise ExperimentFailed("waited in vain")
         return row
 
 
-def test_one_that_gets_stuck_is_no_result_for_whoever_shares_its_report(tmp_path: Path) -> None:
+def test_a_case_that_fails_invalidates_the_results_that_share_its_report(tmp_path: Path) -> None:
     cases = [CASES[name] for name in ("double-click", "two-doors", "redis-flushall")]
-    rows = Stage(tmp_path, 25_000, 1, 1.0, lambda text: None).run(cases)
+    rows = InstantRunner(tmp_path, 25_000, 1, 1.0, lambda text: None).run(cases)
     assert [row.verdict for row in rows] == ["STUCK"] * 3
     assert not any(row.behaved for row in rows)
-    assert all(row.why == "at two-doors: Stuck: waited in vain" for row in rows)
+    assert all(row.why == "at two-doors: ExperimentFailed: waited in vain" for row in rows)
 
 
 # ── chaos ────────────────────────────────────────────────────────────────────────────────────────
@@ -181,33 +183,33 @@ def alive(restarts: int, state: str = "up") -> dict[str, dict[str, object]]:
     return {"orders.1": {"restarts": restarts, "state": state}}
 
 
-def test_who_is_killed_is_away_until_his_next_life_is_up() -> None:
-    toll = Toll()
-    toll.strike("orders.1", alive(3), 100.0)
-    toll.look(alive(3), 100.2)  # not yet seen dead
-    toll.look(alive(4, "starting"), 101.0)
-    assert toll.away_s == []
-    toll.look(alive(4), 102.5)
-    assert (toll.away_s, toll.killed) == ([2.5], {"orders": 1})
+def test_a_killed_process_counts_as_down_until_its_restart_is_up() -> None:
+    kills = KillRecord()
+    kills.add("orders.1", alive(3), 100.0)
+    kills.update(alive(3), 100.2)  # the supervisor has not noticed it yet
+    kills.update(alive(4, "starting"), 101.0)
+    assert kills.down_s == []
+    kills.update(alive(4), 102.5)
+    assert (kills.down_s, kills.killed) == ([2.5], {"orders": 1})
 
 
-def test_who_is_killed_again_while_he_starts_is_away_since_the_first_time() -> None:
-    toll = Toll()
-    toll.strike("orders.1", alive(3), 100.0)
-    toll.strike("orders.1", alive(4, "starting"), 102.0)
-    toll.look(alive(4), 102.1)
-    assert toll.away_s == []
-    toll.look(alive(5), 104.0)
-    assert (toll.away_s, toll.killed.total()) == ([4.0], 2)
+def test_a_process_killed_again_while_starting_counts_as_down_since_the_first_kill() -> None:
+    kills = KillRecord()
+    kills.add("orders.1", alive(3), 100.0)
+    kills.add("orders.1", alive(4, "starting"), 102.0)
+    kills.update(alive(4), 102.1)
+    assert kills.down_s == []
+    kills.update(alive(5), 104.0)
+    assert (kills.down_s, kills.killed.total()) == ([4.0], 2)
 
 
 def test_the_list_names_every_case(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list"]) == 0
+    assert main(["faults", "list"]) == 0
     told = capsys.readouterr().out
     assert all(case.name in told for case in CASES.values())
 
 
 def test_an_unknown_case_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "flood", "--data", str(tmp_path / "data")]) == 3
+    assert main(["faults", "run", "flood", "--data", str(tmp_path / "data")]) == 3
     assert "no case 'flood'" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

@@ -1,0 +1,134 @@
+"""The partitions and coordinators of a broker follow the metadata of the cluster."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from mqcore.controller.commands import CreateTopics, DeleteTopics
+from mqcore.controller.facts import ResourceType
+from mqcore.controller.publisher import MetadataPublisher
+from mqcore.identity import OFFSETS_TOPIC
+from mqcore.log.log import Log
+from mqcore.partitions.partition import Partition
+from tests.unit.mqcore.controller.cluster_driver import Cluster, alter, edits, set_to
+from tests.unit.mqcore.partitions.folder import DataFolder
+
+
+class RecordedCoordinator:
+    """Remembers what it was called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def lead(self, index: int, partition: Partition) -> None:
+        assert partition.index == index
+        self.calls.append(("lead", index))
+
+    def cannot_lead(self, index: int) -> None:
+        self.calls.append(("cannot lead", index))
+
+    def resign(self, index: int) -> None:
+        self.calls.append(("resign", index))
+
+    def topic_deleted(self, topic: str) -> None:
+        self.calls.append(("topic deleted", topic))
+
+
+class Broker:
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.folder = DataFolder()
+        self.coordinator = RecordedCoordinator()
+        self.publisher = MetadataPublisher(
+            self.cluster.image,
+            self.folder.hosted,
+            {OFFSETS_TOPIC: self.coordinator},
+            node_id=1,
+            file_settings={"flush.ms": "7"},
+        )
+
+    def retention_ms(self, topic: str) -> int:
+        partition = self.folder.hosted.get(topic, 0)
+        assert partition is not None
+        return partition.log.config.retention_ms
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def test_partitions_are_opened_with_the_settings_of_topic_broker_and_file(broker: Broker) -> None:
+    broker.cluster.create("orders", configs={"retention.ms": "1"})
+    broker.cluster.create("stock")
+    broker.cluster.submit(alter(edits("1", set_to("log.retention.ms", "2"), kind=ResourceType.BROKER)))
+    broker.publisher.publish()
+    assert [broker.retention_ms(topic) for topic in ("orders", "stock")] == [1, 2]
+    assert {partition.log.config.flush_ms for partition in broker.folder.hosted} == {7}
+
+
+def test_a_changed_default_reaches_the_topics_that_do_not_set_it_themselves(broker: Broker) -> None:
+    broker.cluster.create("orders", configs={"retention.ms": "1"})
+    broker.cluster.create("stock")
+    broker.publisher.publish()
+    broker.cluster.submit(alter(edits("", set_to("log.retention.ms", "3"), kind=ResourceType.BROKER)))
+    broker.publisher.publish()
+    assert [broker.retention_ms(topic) for topic in ("orders", "stock")] == [1, 3]
+
+
+def test_a_deleted_topic_is_removed_and_its_offsets_are_forgotten(broker: Broker) -> None:
+    broker.cluster.create("orders")
+    broker.publisher.publish()
+    broker.cluster.submit(DeleteTopics((("orders", None),)))
+    broker.publisher.publish()
+    assert len(broker.folder.hosted) == 0
+    assert broker.coordinator.calls == [("topic deleted", "orders")]
+
+
+def test_a_restarted_broker_leads_its_partitions_in_the_new_epoch(broker: Broker) -> None:
+    broker.cluster.create("orders")
+    broker.publisher.publish()
+    broker.cluster.register(1)
+    broker.publisher.publish()
+    partition = broker.folder.hosted.get("orders", 0)
+    assert partition is not None and partition.leader_epoch == 1
+
+
+def test_a_coordinator_leads_the_partitions_of_its_topic_that_could_be_opened(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.cluster.submit(CreateTopics((broker.cluster.topic(OFFSETS_TOPIC, 2),), internal=True))
+    open_log = Log.open
+
+    def fail_for_the_second(disk: object, directory: str, *rest: object, **more: object) -> object:
+        if directory.endswith("-1"):
+            raise OSError(errno.EMFILE, "no descriptors")
+        return open_log(disk, directory, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Log, "open", fail_for_the_second)
+    broker.publisher.publish()
+    assert broker.coordinator.calls == [("lead", 0), ("cannot lead", 1)]
+    monkeypatch.undo()
+    for name, topic_id in broker.folder.hosted.retryable_failures():
+        broker.publisher.open_partition(name, topic_id)
+    assert broker.coordinator.calls[2:] == [("lead", 1)]
+
+
+def test_a_change_that_raises_is_logged_and_the_others_take_effect(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b", "c"):
+        broker.cluster.create(name)
+    open_partition = broker.publisher.open_partition
+
+    def fail_for_b(name: object, topic_id: object) -> None:
+        if str(name) == "b-0":
+            raise RuntimeError("a bug")
+        open_partition(name, topic_id)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(broker.publisher, "open_partition", fail_for_b)
+    broker.publisher.publish()
+    assert sorted(partition.topic for partition in broker.folder.hosted) == ["a", "c"]
+    assert "a bug" in caplog.text
