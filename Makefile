@@ -1,5 +1,5 @@
-# The few words of this project. `make` alone lists them.
-# Every word works on a bare machine: the first call makes the environment in .venv, later ones are instant.
+# The targets of this project; `make` alone lists them.
+# Every target works on a new machine: the first call creates the environment in .venv, later calls reuse it.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -10,7 +10,7 @@ STAMP := $(VENV)/.made
 QUICK := tests/unit tests/architecture tests/simulation
 REST  := $(filter-out $(QUICK) tests/browser %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
-# So many processes share the tests (tests/sharing.py). What is long comes first, what is short fills the gaps.
+# The number of processes that share the tests (tests/sharing.py). Long files come first, short ones fill the gaps.
 JOBS  ?= 2
 SHARE  = $(if $(filter-out 0 1,$(JOBS)),-n $(JOBS))
 
@@ -21,38 +21,38 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 
 .PHONY: help env demo unsafe rush check test night static security lint format lock bench docs clean
 
-help:  ## List these words
+help:  ## List these targets
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read word says; do printf '  make %-8s %s\n' "$$word" "$$says"; done
 
-env: $(STAMP)  ## Make the environment (.venv) from requirements.lock
+env: $(STAMP)  ## Create the environment (.venv) from requirements.lock
 
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (on Debian and Ubuntu: apt-get install python3 python3-venv)."; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
-	@echo "Making $(VENV) with $$($(PYTHON) --version); this happens once, and again when requirements.lock changes."
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot create virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Creating $(VENV) with $$($(PYTHON) --version); this happens only if requirements.lock has changed."
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP)  ## A sale from nothing to a verdict: a crowd, a fault in the middle, the books (3 minutes)
+demo: $(STAMP)  ## Run a whole sale with a crowd and a fault, then check its books (3 minutes)
 	@$(BIN)/seckill demo
 
-unsafe: $(STAMP)  ## The same with the guards off: it ends in FAIL, and says which requests broke what
+unsafe: $(STAMP)  ## The same sale without safeguards: it ends in FAIL and names the requests that broke it
 	@$(BIN)/seckill demo --unsafe
 
-rush: $(STAMP)  ## Locust's page against a running stack: http://127.0.0.1:8089
+rush: $(STAMP)  ## Open Locust for a running stack: http://127.0.0.1:8089
 	@$(BIN)/locust -f loadtest/locustfile.py
 
-check: static security  ## The quick gate: format, lint, types, weaknesses, architecture, unit tests (under 5 minutes)
+check: static security  ## Run the quick checks: format, lint, types, security, architecture, unit tests (under 5 minutes)
 	$(BIN)/pytest -q $(SHARE) $(QUICK) -m "not slow"
 
-test: static  ## All tests: the quick gate, contracts, long simulations, other people's clients (under 30 minutes)
+test: static  ## Run all tests, with contracts, simulations and other projects' Kafka clients (under 30 minutes)
 	$(BIN)/pytest -q $(SHARE) $(REST) tests/browser $(QUICK)
 
-night: BOOKS := var/night
-night: $(STAMP)  ## All faults, one after the other, then chaos (resumes where it was; takes an hour)
-	$(BIN)/seckill faults run all chaos --resume --data $(BOOKS)
+night: RESULTS := var/night
+night: $(STAMP)  ## Run all faults, then chaos; continues an interrupted run (an hour)
+	$(BIN)/seckill faults run all chaos --resume --data $(RESULTS)
 
 static: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
@@ -60,10 +60,10 @@ static: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-security: $(STAMP)  ## Look for risky calls, secrets, unsafe settings and vulnerable packages
+security: $(STAMP)  ## Find risky calls, secrets, unsafe settings and vulnerable packages
 	sh .ci/security $(BIN)
 
-format: $(STAMP)  ## Format the code and repair what the linter can
+format: $(STAMP)  ## Format the code and apply the linter's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -71,10 +71,10 @@ docs: $(STAMP)  ## Write docs/generated again
 	$(BIN)/python -m docs.generate
 
 bench: BENCH := docs/generated/benchmark-broker
-bench: $(STAMP)  ## Measure the broker beside its peers (takes a while; needs Java and Maven for Apache Kafka)
-	$(BIN)/python -m loadtest.broker --json $(BENCH).json --svg $(BENCH).svg --markdown $(BENCH).md
+bench: $(STAMP)  ## Compare the broker with Apache Kafka and Redis Streams (12 minutes; Kafka needs Java and Maven)
+	$(BIN)/python -m loadtest.benchmarks.broker --json $(BENCH).json --svg $(BENCH).svg --markdown $(BENCH).md
 
-lock: $(STAMP)  ## Resolve requirements.lock again from pyproject.toml (needs uv on the PATH)
+lock: $(STAMP)  ## Resolve requirements.lock from pyproject.toml (needs uv on the PATH)
 	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --extra dev pyproject.toml --output-file requirements.lock
 
 clean:  ## Remove caches and built files (the environment stays)

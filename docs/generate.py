@@ -16,9 +16,18 @@ from docs.limits import SECTIONS, shown
 from mqcore import config
 from mqcore.apis.api_versions import RELEASE
 from mqcore.apis.table import TABLE
-from mqcore.controller.kept_settings import BROKER_KEPT
-from mqcore.log.config import TOPIC_SETTINGS
-from seckill.streams.partitioners import HashSlots, Random, Ring, RoundRobin, SlotTable, Sticky, Way, by_murmur2
+from mqcore.controller.settings_without_effect import SETTINGS_WITHOUT_EFFECT
+from mqcore.log.topic_config import TOPIC_SETTINGS
+from seckill.messaging.partitioners import (
+    HashRing,
+    HashSlots,
+    PartitionChooser,
+    RandomPartition,
+    RoundRobin,
+    SlotTable,
+    StickyPartition,
+    by_murmur2,
+)
 
 FOLDER = Path(__file__).parent / "generated"
 
@@ -56,7 +65,9 @@ def settings() -> str:
         "## Without effect\n\nKafka can change these while a broker runs. AlterConfigs and IncrementalAlterConfigs "
         "take them for a broker, DescribeConfigs shows them, and nothing else happens. For those that are also in the "
         "first table, the value in the broker's file counts.\n\n"
-        + _table(("name", "default"), [(f"`{name}`", _value(row.default)) for name, row in BROKER_KEPT.items()]),
+        + _table(
+            ("name", "default"), [(f"`{name}`", _value(row.default)) for name, row in SETTINGS_WITHOUT_EFFECT.items()]
+        ),
     )
 
 
@@ -72,7 +83,7 @@ def limits() -> str:
         "the broker hold is bounded by `queued.max.request.bytes` (or one request, if that is larger; its buffer is "
         "copied when it grows), "
         "`queued.max.response.bytes`, `group.memory.max.bytes`, the producers, the waiting fetches, and some 20 KB a "
-        "connection. `tests/conformance/test_abuse.py` compares it with the memory that the process takes.",
+        "connection. `tests/conformance/test_abuse_memory.py` compares it with the memory that the process takes.",
         *tables,
     )
 
@@ -103,20 +114,20 @@ def partitioners() -> str:
     )
 
 
-def _ways() -> Iterator[tuple[str, Way, Callable[[int], Way], str]]:
+def _ways() -> Iterator[tuple[str, PartitionChooser, Callable[[int], PartitionChooser], str]]:
     """Name, the partitioner, the same after the topic has grown, what it keeps of a key's order."""
     table = SlotTable.even(12)
     yield "murmur2 modulo count (Kafka's default)", by_murmur2, lambda _: by_murmur2, "until it grows"
-    ring = Ring()
+    ring = HashRing()
     yield "consistent hashing (a ring)", ring, lambda _: ring, "until it grows"
     slots = HashSlots(table)
     yield "hash slots, partitions added", slots, lambda _: slots, "kept"
     yield "hash slots, then `seckill slots grow`", slots, lambda count: HashSlots(_evened(table, count)), "kept"
     turns = RoundRobin()
     yield "round robin", turns, lambda _: turns, "none"
-    chance = Random(random.Random(1))
+    chance = RandomPartition(random.Random(1))
     yield "random", chance, lambda _: chance, "none"
-    sticky = Sticky(500, random.Random(1))
+    sticky = StickyPartition(500, random.Random(1))
     yield "sticky, 500 records", sticky, lambda _: sticky, "none"
 
 
