@@ -73,7 +73,7 @@ def test_requesting_unknown_topics_before_a_poll_restores_the_subscription(
 ) -> None:
     def assigned() -> int:
         kafka_client.request_unknown_topics(subscribed_in_flight)
-        subscribed_in_flight.poll(timeout_ms=100)
+        subscribed_in_flight.poll(timeout_ms=2000)  # the client forgets a join for which a poll had no time
         return len(subscribed_in_flight.assignment())
 
     wait_until(lambda: assigned() == 2)

@@ -62,7 +62,8 @@ def source_distribution() -> Path:
             subprocess.run([*command, "--dest", scratch, requirement], check=True, timeout=300)
             (archive,) = Path(scratch).glob("*.tar.gz")
             with tarfile.open(archive) as tar:
-                tar.extractall(scratch, filter="data")
+                # Python before 3.11.4 has no extraction filters.
+                tar.extractall(scratch, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
             _complete(Path(scratch) / name / "test")
             (Path(scratch) / name).rename(folder)
     return folder
