@@ -6,7 +6,6 @@ import random
 from uuid import UUID
 
 import orjson
-from django.conf import settings
 
 from gateway.backlog import Estimate
 from seckill.messaging.record_position import RecordPosition
@@ -22,7 +21,7 @@ def encode_accepted(
         {
             "request_id": request_id,
             "status_url": f"{status_url}?place={signed_position}",
-            "events_url": f"{settings.ENVIRONMENT.live_url}{status_url}/events?place={signed_position}",
+            "events_url": f"{status_url}/events?place={signed_position}",
             "deadline_ms": deadline_ms,
             "topic": position.topic,
             "partition": position.partition,

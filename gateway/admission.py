@@ -11,6 +11,7 @@ travel with the request and are judged in a fixed order, so the buyer gets the m
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -20,6 +21,7 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import NoScriptError
 
 from gateway.admission_script import ADMIT_LUA
@@ -110,33 +112,45 @@ class AdmittedRequest(NamedTuple):
 
 @lru_cache(maxsize=1)
 def redis_connection() -> Redis:
+    """For threads and for other processes."""
     return redis_client.connect(settings.ENVIRONMENT.admission_redis_url, TIMEOUT_S, OPEN_S)
 
 
 @lru_cache(maxsize=1)
-def _script() -> Any:
-    return redis_connection().register_script(ADMIT_LUA)
+def loop_redis_connection() -> AsyncRedis:
+    """For the gateway's event loop."""
+    return redis_client.connect_async(settings.ENVIRONMENT.admission_redis_url, TIMEOUT_S, OPEN_S)
 
 
-def admit_requests(
+async def run_script(script: str, *arguments: str | bytes | int) -> Any:
+    """On the gateway's event loop. Raises `RedisError`."""
+    client = loop_redis_connection()
+    try:
+        return await client.evalsha(_sha(script), 0, *arguments)
+    except NoScriptError:
+        return await client.eval(script, 0, *arguments)
+
+
+@lru_cache(maxsize=8)
+def _sha(script: str) -> str:
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()  # as Redis names scripts
+
+
+async def admit_requests(
     requests: Sequence[AdmissionRequest], placed: Sequence[tuple[UUID, RecordPosition]] = ()
 ) -> list[AdmissionResult]:
     """Judge all requests, in order, with one call to Redis. `placed`: positions that the broker has acknowledged.
 
     After a `RedisError` it is unknown who was admitted. It is safe to call again: each request gets the same answer.
     """
-    encoded = orjson.dumps([tuple(request) for request in requests])
-    positions = orjson.dumps([(request_id, str(position)) for request_id, position in placed])
-    arguments: list[bytes | int] = [
-        encoded, positions, settings.ENVIRONMENT.purchase_deadline_s * 1000, MEMORY_S * 1000, USER_RATE, USER_BURST,
+    answer = await run_script(
+        ADMIT_LUA,
+        orjson.dumps([tuple(request) for request in requests]),
+        orjson.dumps([(request_id, str(position)) for request_id, position in placed]),
+        settings.ENVIRONMENT.purchase_deadline_s * 1000, MEMORY_S * 1000, USER_RATE, USER_BURST,
         ADDRESS_RATE, ADDRESS_BURST, TRIES_MAX,
         (settings.ENVIRONMENT.purchase_deadline_s + settings.ENVIRONMENT.payment_ttl_s) * 1000, ADDRESS_TRIES_MAX,
-    ]  # fmt: skip
-    client, script = redis_connection(), _script()
-    try:
-        answer = client.evalsha(script.sha, 0, *arguments)
-    except NoScriptError:
-        answer = client.eval(ADMIT_LUA, 0, *arguments)
+    )  # fmt: skip
     head, *lines = str(answer).split("\n")
     now, life = head.split(" ")
     # Not strict: without requests there is still one empty line.

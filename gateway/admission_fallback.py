@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -56,16 +57,20 @@ def body_fingerprint(sku: str, quantity: int) -> str:
     return hashlib.sha256(f"{sku}:{quantity}".encode()).hexdigest()[:16]
 
 
-def admit_requests(
+async def admit_requests(
     requests: Sequence[AdmissionRequest], placed: Sequence[tuple[UUID, RecordPosition]] = ()
 ) -> list[AdmissionResult]:
     """Like `admission.admit_requests`, but requests that Redis has forgotten are found in the table."""
-    results = admission.admit_requests(requests, placed)
+    results = await admission.admit_requests(requests, placed)
+    if not any(map(_may_be_forgotten, results)):
+        return results
+    return await to_thread(_correct_results, requests, results)  # the database must not hold up the loop
+
+
+def _correct_results(requests: Sequence[AdmissionRequest], results: Sequence[AdmissionResult]) -> list[AdmissionResult]:
     doubtful = [
         request.request_id for request, result in zip(requests, results, strict=True) if _may_be_forgotten(result)
     ]
-    if not doubtful:
-        return results
     known = _find_projected(doubtful)
     corrected = [
         _correct_result(request, result, known) if _may_be_forgotten(result) else result
@@ -90,8 +95,9 @@ def _find_projected(request_ids: Sequence[UUID]) -> Mapping[UUID, ProjectedReque
             return {row[0]: ProjectedRequest(*row[1:]) for row in cursor.fetchall()}
     except DatabaseError as fault:
         log.warning("cannot look up requests that Redis has forgotten", extra={"reason": str(fault)})
-        close_old_connections()
         return None
+    finally:
+        close_old_connections()
 
 
 def _correct_result(

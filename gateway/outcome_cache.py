@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from gateway import admission
 from gateway.admission import AdmittedRequest, parse_admitted_request
 from gateway.admission_script import LIFE_LUA
+from gateway.batching import MicroBatcher
 from gateway.outcomes import PurchaseOutcome
-from gateway.rounds import Entry, Rounds
 from seckill.web.purchase_states import PurchaseState
 
 CHANNEL = "outcomes"
 """Each message contains lines of `request id|version|outcome`."""
-FETCH_TIMEOUT_S = 2.5
 
 # ARGV: seconds to keep, channel (empty: no message), outcomes as JSON: [[id, version, value], ...]. The stored value is
 # `version@run|value`, where `run` identifies the running Redis process.
@@ -74,19 +73,33 @@ def store_outcomes(rows: Sequence[PurchaseOutcome], *, notify: bool) -> None:
         admission.redis_connection().eval(_STORE, 0, str(admission.MEMORY_S), CHANNEL if notify else "", values)
 
 
-def fetch_purchase(request_id: UUID, timeout_s: float = FETCH_TIMEOUT_S) -> CachedPurchase:
-    """Batched with the calls of other threads. Raises `RedisError` or `TimeoutError`."""
-    return _batches().ask(request_id, timeout_s)
+async def fetch_purchase(request_id: UUID) -> CachedPurchase:
+    """On the gateway's event loop; concurrent calls share one call to Redis. Raises `RedisError`."""
+    return await _batches().run(request_id)
 
 
 def fetch_purchases(request_ids: Sequence[UUID]) -> list[CachedPurchase]:
-    """One call to Redis for all of them. Raises `RedisError`."""
+    """On a thread; one call to Redis for all of them. Raises `RedisError`."""
     keys = [str(request_id) for request_id in request_ids]
-    life, *found = cast("list[str]", _fetch_script()(args=keys, client=admission.redis_connection()))
+    found = admission.redis_connection().eval(_FETCH, 0, *keys)
+    return _parse_found(request_ids, cast("list[str]", found))
+
+
+async def _fetch_batch(request_ids: Sequence[UUID]) -> list[CachedPurchase]:
+    return _parse_found(request_ids, await admission.run_script(_FETCH, *map(str, request_ids)))
+
+
+def _parse_found(request_ids: Sequence[UUID], found: Sequence[str]) -> list[CachedPurchase]:
+    life, *values = found
     return [
         CachedPurchase(decode_outcome(request_id, value) if value else None, parse_admitted_request(admitted, life))
-        for request_id, value, admitted in zip(request_ids, found[::2], found[1::2], strict=True)
+        for request_id, value, admitted in zip(request_ids, values[::2], values[1::2], strict=True)
     ]
+
+
+@lru_cache(maxsize=1)
+def _batches() -> MicroBatcher[UUID, CachedPurchase]:
+    return MicroBatcher(_fetch_batch)
 
 
 def encode_outcome(row: PurchaseOutcome) -> str:
@@ -99,18 +112,3 @@ def decode_outcome(request_id: UUID, value: str) -> PurchaseOutcome:
     user_id, sale_id, state, order_id, pay_before_ms, may_buy_again = json.loads(value.partition("|")[2])
     order = None if order_id is None else UUID(order_id)
     return PurchaseOutcome(request_id, user_id, sale_id, PurchaseState(state), order, pay_before_ms, may_buy_again)
-
-
-@lru_cache(maxsize=1)
-def _batches() -> Rounds[UUID, CachedPurchase]:
-    return Rounds("outcome cache", _fetch_batch)
-
-
-def _fetch_batch(entries: Sequence[Entry[UUID, CachedPurchase]]) -> None:
-    for entry, cached in zip(entries, fetch_purchases([entry.ask for entry in entries]), strict=True):
-        entry.settle(cached)
-
-
-@lru_cache(maxsize=1)
-def _fetch_script() -> Any:
-    return admission.redis_connection().register_script(_FETCH)

@@ -86,7 +86,7 @@ WHERE mine.rank < EXCLUDED.rank OR (EXCLUDED.may_buy_again AND NOT mine.may_buy_
 RETURNING {_COLUMNS}
 """
 
-_SELECT = f"SELECT {_COLUMNS} FROM gateway_outcome WHERE request_id = %s"
+_SELECT = f"SELECT {_COLUMNS} FROM gateway_outcome WHERE request_id = ANY(%s::uuid[])"
 
 
 def outcome_update(event: Event) -> OutcomeUpdate | None:
@@ -128,9 +128,8 @@ def project_events(events: Sequence[Event], positions: Mapping[UUID, str] | None
     return _fetch_outcomes(_UPSERT, [list(column) for column in zip(*rows, strict=True)])
 
 
-def find_outcome(request_id: UUID) -> PurchaseOutcome | None:
-    rows = _fetch_outcomes(_SELECT, [request_id])
-    return rows[0] if rows else None
+def find_outcomes(request_ids: Sequence[UUID]) -> dict[UUID, PurchaseOutcome]:
+    return {row.request_id: row for row in _fetch_outcomes(_SELECT, [list(request_ids)])}
 
 
 def _merge_per_request(updates: Iterable[OutcomeUpdate]) -> list[OutcomeUpdate]:

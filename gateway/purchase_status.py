@@ -3,21 +3,27 @@
 1. Redis holds every projected outcome.
 2. If Redis remembers the request and inventory's offset has not reached its position, it is queued; no SQL is needed.
 3. Otherwise (being decided right now, or forgotten by Redis) the projection's table is read. Inventory's progress is
-seen
-   a moment late, and a buyer who was shown a decision before Redis lost it must not be told "in the queue" again.
+   seen a moment late, and a buyer who was shown a decision before Redis lost it must not be told "in the queue" again.
+
+Everything runs on the event loop; concurrent calls share one call to Redis and one query.
 """
 
 from __future__ import annotations
 
 import time
+from asyncio import to_thread
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db import close_old_connections
 from redis.exceptions import RedisError
 
 from gateway import outcome_cache, outcomes
 from gateway.backlog import Estimate
 from gateway.backlog_monitor import shared_monitor
+from gateway.batching import MicroBatcher
 from gateway.outcome_cache import CachedPurchase
 from gateway.outcomes import PurchaseOutcome
 from gateway.signed_positions import SignedPosition
@@ -66,11 +72,11 @@ class PurchaseStatus(NamedTuple):
         }
 
 
-def fetch_status(request_id: UUID, signed: SignedPosition | None) -> PurchaseStatus | None:
+async def fetch_status(request_id: UUID, signed: SignedPosition | None) -> PurchaseStatus | None:
     """None if the request is unknown. The caller has to compare `user_id`. `signed` comes with a status address."""
     try:
-        cached = outcome_cache.fetch_purchase(request_id)
-    except (RedisError, TimeoutError):
+        cached = await outcome_cache.fetch_purchase(request_id)
+    except RedisError:
         cached = CachedPurchase(None, None)
     if cached.outcome is not None:
         return PurchaseStatus(request_id, cached.outcome.user_id, cached.outcome)
@@ -78,14 +84,8 @@ def fetch_status(request_id: UUID, signed: SignedPosition | None) -> PurchaseSta
     is_first = cached.admitted is not None and cached.admitted.is_first
     if queued is not None and is_first and is_certainly_queued(queued):
         return queued
-    outcome = outcomes.find_outcome(request_id)
-    if outcome is None:
-        return queued
-    try:
-        outcome_cache.store_outcomes([outcome], notify=False)
-    except RedisError:
-        pass  # the cache is only an optimization here
-    return PurchaseStatus(request_id, outcome.user_id, outcome)
+    outcome = await _table().run(request_id)
+    return queued if outcome is None else PurchaseStatus(request_id, outcome.user_id, outcome)
 
 
 def is_certainly_queued(status: PurchaseStatus) -> bool:
@@ -103,3 +103,25 @@ def _queued_status(request_id: UUID, signed: SignedPosition | None, cached: Cach
         user_id, deadline_ms, position, _ = cached.admitted
         return PurchaseStatus(request_id, user_id, None, position, deadline_ms)
     return None
+
+
+@lru_cache(maxsize=1)
+def _table() -> MicroBatcher[UUID, PurchaseOutcome | None]:
+    return MicroBatcher(_find_batch)
+
+
+async def _find_batch(request_ids: Sequence[UUID]) -> list[PurchaseOutcome | None]:
+    found = await to_thread(_find_and_cache, request_ids)
+    return [found.get(request_id) for request_id in request_ids]
+
+
+def _find_and_cache(request_ids: Sequence[UUID]) -> dict[UUID, PurchaseOutcome]:
+    try:
+        found = outcomes.find_outcomes(request_ids)
+    finally:
+        close_old_connections()
+    try:
+        outcome_cache.store_outcomes(list(found.values()), notify=False)
+    except RedisError:
+        pass  # the cache is only an optimization here
+    return found

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import to_thread
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 from redis.exceptions import RedisError
@@ -127,6 +128,16 @@ def find_sale(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
     if found is None:
         raise Problem(404, "no-such-sale", f"Sale {sale_id} does not exist.")
     return found
+
+
+async def list_sales_on_loop() -> list[SaleView]:
+    """From memory if the snapshot is fresh; otherwise a thread waits for Redis, because the loop must not."""
+    return list_sales() if is_fresh() else await to_thread(list_sales)
+
+
+async def find_sale_on_loop(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
+    found = _snapshot.views.get(sale_id) if is_fresh() else None
+    return found if found is not None else await to_thread(partial(find_sale, sale_id, missing_for_s=missing_for_s))
 
 
 # KEYS: view, set of sales, the set's Redis run. Returns the view, and whether the set is whole.

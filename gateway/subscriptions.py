@@ -33,6 +33,7 @@ class Subscriber:
 
     def __init__(self, request_id: UUID) -> None:
         self.request_id = request_id
+        self.is_ended = False  # the client has disconnected, or the process stops
         self._latest: str | None = None
         self._woken = asyncio.Event()
 
@@ -50,6 +51,10 @@ class Subscriber:
         self._latest = value
         self._woken.set()
 
+    def end(self) -> None:
+        self.is_ended = True
+        self._woken.set()
+
 
 class StreamHub:
     """All streams of this process, fed by one subscription."""
@@ -58,11 +63,12 @@ class StreamHub:
         self._streams_max = streams_max
         self._of_address: Counter[str] = Counter()
         self._subscribers: defaultdict[str, set[Subscriber]] = defaultdict(set)
-        self._count = 0
+        self.stream_count = 0
+        self._is_closed = False
 
     @property
     def is_full(self) -> bool:
-        return self._count >= self._streams_max
+        return self._is_closed or self.stream_count >= self._streams_max
 
     def has_room(self, request_id: UUID, address: str) -> bool:
         """Is one more stream of this request to this address allowed?"""
@@ -75,17 +81,24 @@ class StreamHub:
         name = str(request_id)
         self._of_address[address] += 1
         self._subscribers[name].add(subscriber)
-        self._count += 1
+        self.stream_count += 1
         try:
             yield subscriber
         finally:
-            self._count -= 1
+            self.stream_count -= 1
             self._of_address[address] -= 1
             if not self._of_address[address]:
                 del self._of_address[address]
             self._subscribers[name].discard(subscriber)
             if not self._subscribers[name]:
                 del self._subscribers[name]
+
+    def close(self) -> None:
+        """End all streams and accept no more."""
+        self._is_closed = True
+        for subscribers in self._subscribers.values():
+            for subscriber in subscribers:
+                subscriber.end()
 
     async def run(self) -> None:
         """Stay subscribed until cancelled."""

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from gateway import outcome_cache, purchase_status, signed_positions
+from gateway import from_threads, outcome_cache, signed_positions
 from gateway.identity import derive_request_id
 from gateway.outcome_cache import CachedPurchase
 from gateway.purchase_status import PurchaseStatus
@@ -51,7 +51,7 @@ def find_attempts(user_id: str, sale_id: int) -> Attempts:
             return Attempts(last, number)
         status = None if cached.outcome is None else PurchaseStatus(request_id, cached.outcome.user_id, cached.outcome)
         if status is None or not is_over(status):
-            status = purchase_status.fetch_status(request_id, None)
+            status = from_threads.fetch_status(request_id, None)
         if status is None:
             return Attempts(last, number)
         last = status
@@ -71,9 +71,10 @@ def find_signed_position(request_id: UUID, user_id: str, given: str) -> str:
     if signed_positions.verify_position(request_id, given) is not None:
         return given
     try:
-        admitted = outcome_cache.fetch_purchase(request_id).admitted
-    except (RedisError, TimeoutError):
+        [cached] = outcome_cache.fetch_purchases([request_id])
+    except RedisError:
         return ""
+    admitted = cached.admitted
     if admitted is None or admitted.position is None or admitted.user_id != user_id:
         return ""
     return signed_positions.sign_position(request_id, SignedPosition(user_id, admitted.position, admitted.deadline_ms))

@@ -7,13 +7,12 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from gateway import purchase_status, redis_clock, sales, signed_positions
+from gateway import from_threads, redis_clock, sales, signed_positions
 from gateway.pages import attempts
 from gateway.pages.outcome_texts import describe_outcome, purchase_steps
 from gateway.pages.sale_phase import OVER, SalePhase, sale_phase
@@ -33,7 +32,7 @@ SALE_DIGITS_MAX = 9
 def purchase(request: HttpRequest, user_id: str, request_id: UUID) -> HttpResponse:
     context = _purchase_context(request, user_id, request_id)
     place = attempts.find_signed_position(request_id, user_id, request.GET.get("place", ""))
-    stream = f"{settings.ENVIRONMENT.live_url}/api/v1/purchases/{request_id}/events?{urlencode({'place': place})}"
+    stream = f"/api/v1/purchases/{request_id}/events?{urlencode({'place': place})}"
     query = urlencode({"place": place, "sale": _sale_parameter(request), "paying": request.GET.get("paying", "")[:1]})
     context |= {
         "fragment_url": f"{reverse('purchase-now', args=[request_id])}?{query}",
@@ -52,7 +51,7 @@ def purchase_fragment(request: HttpRequest, user_id: str, request_id: UUID) -> H
 
 def _purchase_context(request: HttpRequest, user_id: str, request_id: UUID) -> dict[str, Any]:
     signed = signed_positions.verify_position(request_id, request.GET.get("place", ""))
-    status = purchase_status.fetch_status(request_id, signed)
+    status = from_threads.fetch_status(request_id, signed)
     if status is None or status.user_id != user_id:
         raise Problem(404, "no-such-purchase", "You have no such request.")
     view, now_ms = _sale_of(status, _sale_parameter(request))

@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from gateway import purchase, redis_clock, sales
-from gateway.desk import TICKET_CHARACTERS_MAX, Call
+from gateway import from_threads, redis_clock, sales
 from gateway.events import UNITS_MAX
 from gateway.pages import attempts
 from gateway.pages.sale_phase import CAN_BUY, OVER, SalePhase, sale_phase
+from gateway.purchase import TICKET_CHARACTERS_MAX, PurchaseCall, issue_ticket
 from gateway.views import USER_NAME
 from inventory.events import SaleView
 from seckill.web.pages import (
@@ -58,10 +58,10 @@ def buy(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
     view = sales.find_sale(sale_id)
     call = _parse_purchase(request, user_id, sale_id)
     try:
-        accepted = purchase.buy(call)
+        accepted = from_threads.buy(call)
     except Problem as problem:
         return _sale_page(request, view, [], problem)
-    query = urlencode({"place": accepted.signed_place, "sale": str(sale_id)})
+    query = urlencode({"place": accepted.signed_position, "sale": str(sale_id)})
     return HttpResponseRedirect(f"{reverse('purchase', args=[accepted.request_id])}?{query}", status=303)
 
 
@@ -70,7 +70,7 @@ def buy(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
 @buyer_required
 def ticket(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
     """For a page that was loaded before the opening, or whose ticket has expired."""
-    text, _ = purchase.issue_ticket(sales.find_sale(sale_id), user_id)
+    text, _ = issue_ticket(sales.find_sale(sale_id), user_id)
     return HttpResponse(text, content_type="text/plain")
 
 
@@ -104,10 +104,10 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _parse_purchase(request: HttpRequest, user_id: str, sale_id: int) -> Call:
+def _parse_purchase(request: HttpRequest, user_id: str, sale_id: int) -> PurchaseCall:
     number = _parse_number(request, "attempt", attempts.ATTEMPTS_MAX)
     quantity = _parse_number(request, "quantity", UNITS_MAX)
-    return Call(
+    return PurchaseCall(
         sale_id, user_id, "", attempts.attempt_key(number), request.POST.get("ticket", "")[:TICKET_CHARACTERS_MAX],
         request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""), None,
         json.dumps({"quantity": quantity}).encode(),
@@ -137,7 +137,7 @@ def _sale_page(
         "words": describe_problem(problem.kind) if problem is not None else None,
     }
     if user_id is not None:
-        text = purchase.issue_ticket(view, user_id)[0] if phase in CAN_BUY else ""
+        text = issue_ticket(view, user_id)[0] if phase in CAN_BUY else ""
         context |= {"mine": attempts.find_attempts(user_id, view.id), "ticket": text}
     response = render(request, "shop/sale.html", context, status=200 if problem is None else problem.status)
     set_retry_after(response, None if problem is None else problem.retry_after_s)

@@ -23,7 +23,12 @@ SECRETS = ("secret_key", "provider_secret")
 SECRET_BYTES_MIN = 32
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False, "": False}
-RANGES = {"address_bits_v4": (8, 32), "address_share_percent": (0, 100)}
+RANGES = {
+    "address_bits_v4": (8, 32),
+    "address_share_percent": (0, 100),
+    "gateway_workers": (1, 64),
+    "gateway_connections": (64, 100_000),
+}
 REDIS, HTTP = ("redis", "rediss", "unix"), ("http", "https")
 SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -31,7 +36,6 @@ SCHEMES = {
     "gate_redis_url": REDIS,
     "celery_redis_url": REDIS,
     "callback_url": HTTP,
-    "live_url": HTTP,
     "provider_url": HTTP,
     "sinks_url": HTTP,
 }
@@ -67,7 +71,8 @@ class Environment:
     hsts_seconds: int = 3600  # behind TLS: how long a browser insists on it
     hsts_include_subdomains: bool = False
     hsts_preload: bool = False
-    live_url: str = ""  # address of the process that streams events; empty: the gateway's
+    gateway_workers: int = 1  # processes of `seckill up`'s gateway
+    gateway_connections: int = 4096  # open connections of each; event streams may use three quarters of them
     sign_in: str = ""  # dotted name of a view that signs buyers in (seckill/web/sign_in.py); empty: the demo's
     token_life_s: int = 12 * 3600
     tokens_valid_from_s: int = 0  # Unix time; tokens and stream addresses issued before it are invalid

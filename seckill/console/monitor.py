@@ -23,7 +23,7 @@ from django.db import connection
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
-from gateway import offered
+from gateway.metrics import offered_total
 from seckill.console import partition_owners, queries
 from seckill.console.labels import HOPS
 from seckill.console.marks import ChartMarks
@@ -202,7 +202,7 @@ def _read_offsets() -> dict[GroupPartition, int]:
 def _traffic_totals(ends: dict[Partition, int], offsets: dict[GroupPartition, int]) -> TrafficTotals:
     requests = {partition: end for partition, end in ends.items() if partition[0] in REQUEST_TOPICS}
     decided = sum(offsets.get(("inventory", *partition), 0) for partition in requests)
-    return TrafficTotals(_now_ms(), offered.total(), sum(requests.values()), decided)
+    return TrafficTotals(_now_ms(), offered_total(), sum(requests.values()), decided)
 
 
 def _now_ms() -> int:

@@ -34,7 +34,7 @@ LEASE_MARGIN_SECONDS = 2.0
 """This process stops sending so much before its row expires, because clocks drift and threads may be slow."""
 RENEW_SECONDS = 0.25
 FIRST_LEASE_SECONDS_MAX = 2.0
-"""How long the first records wait for the first lease."""
+"""How long `start` waits for the first lease."""
 DELIVERY_SECONDS_MAX = 10.0
 """`delivery_timeout_ms` of every producer that writes by slots: nothing that it sent arrives later than this."""
 NO_PINNED_USERS = PinnedUsers(())
@@ -91,7 +91,7 @@ _END = "DELETE FROM streams_producer_lease WHERE id = %s"
 
 
 class SlotWriter:
-    """Sends each record to the partition of its key's slot. The first record starts the lease; `close` ends it."""
+    """Sends each record to the partition of its key's slot. `start` takes the lease, `close` ends it."""
 
     def __init__(self, topic: Topic, name: str, producer: KafkaProducer) -> None:
         self._topic, self._name, self._producer = topic, name, producer
@@ -103,8 +103,16 @@ class SlotWriter:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def start(self) -> None:
+        """Take the lease, and keep it on a thread. Raises `NoLease` if that takes too long; it may be called again."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._hold_lease, name=f"slots of {self._topic.name}", daemon=True)
+            self._thread.start()
+        if not self._is_leased.wait(FIRST_LEASE_SECONDS_MAX):
+            raise NoLease("no lease yet")
+
     def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> Any:
-        """Returns the producer's future. Raises `SlotUnavailable` if the slot takes nothing at the moment."""
+        """Returns the producer's future, at once. Raises `SlotUnavailable` if the slot takes nothing at the moment."""
         known = self._begin_send()
         version = known.table.version
         try:
@@ -141,26 +149,16 @@ class SlotWriter:
             self._thread.join(5)
 
     def _begin_send(self) -> SlotView:
-        if not self._is_leased.is_set():
-            with self._lock:
-                if self._thread is None:
-                    self._start_thread()
-            if not self._is_leased.wait(FIRST_LEASE_SECONDS_MAX):
-                raise NoLease("no lease yet")
         with self._lock:
             known = self._known
-            assert known is not None
+            if known is None or not self._is_leased.is_set():
+                raise NoLease("no lease yet")
             self._under_way[known.table.version] += 1
             return known
 
     def _end_send(self, version: int) -> None:
         with self._lock:
             self._under_way[version] -= 1
-
-    def _start_thread(self) -> None:
-        """Start the thread that takes the lease and keeps it."""
-        self._thread = threading.Thread(target=self._hold_lease, name=f"slots of {self._topic.name}", daemon=True)
-        self._thread.start()
 
     def _hold_lease(self) -> None:
         """Take the lease before reading the slot map, so an operator who changes the map afterwards sees the lease."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +29,6 @@ class Ports:
     gateway: int = 8000
     provider: int = 8100
     sinks: int = 8101
-    live: int = 8001
 
     def __post_init__(self) -> None:
         for name, port in self.all().items():
@@ -80,7 +80,6 @@ class Layout:
             "SECKILL_CELERY_REDIS_URL": f"{redis}/1",
             "SECKILL_PUBLIC_URL": f"http://127.0.0.1:{ports.gateway}",
             "SECKILL_CALLBACK_URL": f"http://127.0.0.1:{ports.gateway}",
-            "SECKILL_LIVE_URL": f"http://127.0.0.1:{ports.live}",
             # In development the simulated crowd may name an IP address for each buyer.
             "SECKILL_TRUSTED_PROXIES": "127.0.0.1" if is_development else "",
             "SECKILL_PROVIDER_URL": f"http://127.0.0.1:{ports.provider}",
@@ -143,18 +142,26 @@ def _python(*arguments: str) -> Callable[[Layout, int], tuple[list[str], Mapping
     return lambda layout, number: ([sys.executable, *arguments], {})
 
 
-def _granian(
-    interface: str, port: int, application: str, *more: str
-) -> Callable[[Layout, int], tuple[list[str], Mapping[str, Any]]]:
-    return lambda layout, number: (granian_command(interface, port, application, *more), {})
-
-
 def _consumer(group: str, count: int = 1, count_max: int = 12) -> Service:
     return Service(group, _python("-m", "seckill.cli", "consume", group), health_checks.ready_file, count, count_max)
 
 
 def _stats(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
     return [sys.executable, "-m", "seckill.cli", "stats", "live", "--data", str(layout.folder)], {}
+
+
+def _gateway(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]:
+    environment = read(os.environ)
+    command = granian_command(
+        "rsgi", layout.ports.gateway, "gateway.app:application", "--backlog", "2048",
+        "--backpressure", str(environment.gateway_connections), workers=environment.gateway_workers,
+    )  # fmt: skip
+    if environment.gateway_workers == 1:
+        return command, {}
+    shared_metrics = layout.run / "gateway-metrics"  # a scrape reaches one worker and shows the numbers of all
+    shutil.rmtree(shared_metrics, ignore_errors=True)
+    shared_metrics.mkdir(parents=True)
+    return ["env", f"PROMETHEUS_MULTIPROC_DIR={shared_metrics}", *command], {}
 
 
 def services(layout: Layout) -> list[Service]:
@@ -256,15 +263,8 @@ def services(layout: Layout) -> list[Service]:
         Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), health_checks.ready_file),
         Service(
             "gateway",
-            _granian("rsgi", ports.gateway, "gateway.rsgi:application", "--backpressure", "4096"),
+            _gateway,
             lambda layout, _: health_checks.http(f"http://127.0.0.1:{ports.gateway}/readyz"),
-        ),
-        Service(
-            "live",
-            _granian(
-                "asgi", ports.live, "gateway.event_stream:application", "--backlog", "2048", "--backpressure", "6000"
-            ),
-            lambda layout, _: health_checks.http(f"http://127.0.0.1:{ports.live}/readyz"),
         ),
     ]
     own_ports = layout.own_ports()

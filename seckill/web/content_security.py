@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from seckill.web.page_middleware import is_api
@@ -13,11 +12,9 @@ POLICY = "Content-Security-Policy"
 
 
 def policy() -> str:
-    """The event stream is the only thing that may come from another address, because its process has its own."""
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        f"connect-src 'self' {settings.ENVIRONMENT.live_url}; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
 
 

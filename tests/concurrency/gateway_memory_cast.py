@@ -11,12 +11,12 @@ from uuid import UUID
 
 import pytest
 from django.test import Client
+from gateway.desk import Desk
+from gateway.door import Here
 from kafka.future import Future
 
 from gateway import admission, door, outcome_cache, sales, submissions
 from gateway.backlog_monitor import BacklogMonitor
-from gateway.desk import Desk
-from gateway.door import Here
 from gateway.handlers import Outcomes
 from inventory import gate, sale_commands, sale_view
 from inventory.events import Decision, PurchaseDecided

@@ -28,7 +28,7 @@ PRODUCTION = {
 def command(host: str, port: int) -> list[str]:
     return [
         sys.executable, "-m", "granian", "--interface", "rsgi", "--http", "1", "--no-ws", "--host", host, "--port",
-        str(port), "--log-level", "warning", "gateway.rsgi:application",
+        str(port), "--log-level", "warning", "gateway.app:application",
     ]  # fmt: skip
 
 

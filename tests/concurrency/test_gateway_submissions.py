@@ -12,6 +12,10 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
+from gateway.desk import Desk
+from gateway.door import Door, Here
+from gateway.serving import THREADS
+from gateway.submissions import Turnstile, Wanted
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.future import Future
 from redis import Redis
@@ -20,10 +24,6 @@ from gateway import door as doors
 from gateway import submissions
 from gateway.admission import AdmissionRequest, AdmissionResult, Verdict
 from gateway.admission_script import SINCE_KEY
-from gateway.desk import Desk
-from gateway.door import Door, Here
-from gateway.serving import THREADS
-from gateway.submissions import Turnstile, Wanted
 from seckill.messaging.slots import NoLease, SlotUnavailable
 from seckill.messaging.topics import PURCHASE_REQUESTS
 from seckill.resilience.circuit_breaker import Permit

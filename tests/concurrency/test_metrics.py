@@ -13,13 +13,13 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from gateway.door import Here
+from gateway.submissions import State
 from prometheus_client import CollectorRegistry
 from redis import Redis
 
 from gateway import metrics as of_gateway
 from gateway import purchase
-from gateway.door import Here
-from gateway.submissions import State
 from inventory import metrics as of_inventory
 from inventory.models import Sale, Stock
 from notifications import metrics as of_notifications

@@ -97,6 +97,7 @@ def _steps(servers: GatewayServers) -> dict[str, float]:
 
     django.setup()
     from gateway.submissions import producer
+
     from loadtest.benchmarks.gateway import steps
     from seckill.messaging.topics import PURCHASE_REQUESTS
 

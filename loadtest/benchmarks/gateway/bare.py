@@ -17,8 +17,8 @@ from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import HttpRequest, HttpResponse, JsonResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.views.decorators.csrf import csrf_exempt  # noqa: E402
-
 from gateway.serving import Serving  # noqa: E402
+
 from seckill.config.garbage import tune_collector  # noqa: E402
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
+from gateway.desk import Call
+from gateway.hatch import packed
 
 from gateway import accepted_response, admission, desk, identity, signed_positions, tickets
 from gateway.admission import AdmissionRequest
-from gateway.desk import Call
 from gateway.events import PurchaseRequested
-from gateway.hatch import packed
 from gateway.signed_positions import SignedPosition
 from seckill.messaging.record_position import RecordPosition
 from seckill.monitoring import traces

@@ -13,7 +13,7 @@ from seckill.stack.child_processes import granian_command, running
 @contextmanager
 def second_gateway(stack: FaultStack, clock_ahead_s: int = 0) -> Iterator[str]:
     """The address of another gateway, whose clock may be wrong by this many seconds."""
-    application = "seckill.lab.faults.skewed_gateway:application" if clock_ahead_s else "gateway.rsgi:application"
+    application = "seckill.lab.faults.skewed_gateway:application" if clock_ahead_s else "gateway.app:application"
     variables = {"FAULT_CLOCK_AHEAD_S": str(clock_ahead_s), "DJANGO_SETTINGS_MODULE": "seckill.config.settings"}
     url = f"http://127.0.0.1:{stack.second_port}"
     with running(

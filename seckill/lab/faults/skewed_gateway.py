@@ -10,6 +10,6 @@ _time, _time_ns = time.time, time.time_ns
 time.time = lambda: _time() + _ahead_s
 time.time_ns = lambda: _time_ns() + _ahead_s * 1_000_000_000
 
-from gateway.rsgi import application  # noqa: E402  # after the change, in case a module does `from time import time`
+from gateway.app import application  # noqa: E402  # after the change, in case a module does `from time import time`
 
 __all__ = ["application"]

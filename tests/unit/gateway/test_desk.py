@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from gateway.desk import UNPAID_MAX, unpaid_max
+
 from inventory.events import SaleView
 
 

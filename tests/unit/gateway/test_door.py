@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from greenlet import getcurrent, greenlet
-
 from gateway.desk import Accepted, Call
 from gateway.door import ROOM_ON_LOOP, Door
 from gateway.submissions import State
+from greenlet import getcurrent, greenlet
+
 from seckill.web.problems import Problem
 
 CALL = Call(1, "", "", "key", "", "127.0.0.1", "", None, b"")

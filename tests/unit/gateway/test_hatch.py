@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from greenlet import greenlet
-
 from gateway.clerk import Slip
 from gateway.desk import Accepted, Call
 from gateway.hatch import AT_ONCE, LATE, STATE, Hatch, Message, packed, received
 from gateway.submissions import State
+from greenlet import greenlet
+
 from seckill.stack.child_processes import free_port
 from seckill.web import tokens
 from seckill.web.problems import Problem

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
 from gateway.rounds import MOST, Entry, Rounds
+
 from tests.services import until
 
 PATIENCE_S = 30.0

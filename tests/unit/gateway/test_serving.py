@@ -14,10 +14,9 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
+from gateway.serving import Answer, Serving, answer_of, environ_of
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 from greenlet import getcurrent
-
-from gateway.serving import Answer, Serving, answer_of, environ_of
 
 LIMIT = 1000
 pytestmark = pytest.mark.urls(__name__)

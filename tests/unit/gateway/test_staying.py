@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
+from gateway.staying import stays
 
 from gateway import sales
-from gateway.staying import stays
 
 
 @pytest.fixture(autouse=True)

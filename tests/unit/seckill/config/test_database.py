@@ -65,7 +65,7 @@ def test_a_malformed_address_is_an_error_that_hides_the_password(url: str) -> No
 @pytest.mark.parametrize(
     ("begin", "expected_ms"),
     [
-        ("import gateway.wsgi", WEB_STATEMENT_MS),
+        ("import gateway.app", WEB_STATEMENT_MS),
         ("from seckill.cli import services; services._start_service()", BATCH_STATEMENT_MS),
         ("from seckill.cli.context import start_django; start_django()", 0),
     ],
