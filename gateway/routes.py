@@ -45,9 +45,13 @@ log = logging.getLogger(__name__)
 STREAMS_SHARE = 0.75
 """The share of a process's connections that event streams may use, so that purchases always find one."""
 NO_STORE = ("cache-control", "no-store")
-UUID_PATTERN = "[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+PARAMETERS = {
+    "{sale_id}": "([0-9]{1,18})",  # fits into 64 bits, wherever it is looked up
+    "{request_id}": "([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})",
+}
 
-Handler = Callable[[Request, str], Awaitable[Response | None]]
+Handler = Callable[..., Awaitable[Response | None]]
+"""Called with the request and the parameters of the address."""
 
 
 class Gateway:
@@ -57,15 +61,15 @@ class Gateway:
         self._streams = StreamHub(int(connections_max * STREAMS_SHARE))
         self._tasks: list[asyncio.Task[None]] = []
         security_headers(is_secure=False)  # computed once; a mistake in the settings stops the start
-        routes: dict[str, tuple[str, Handler]] = {
-            "/api/v1/sales/([0-9]{1,18})/purchases": ("POST", self._buy),
-            f"/api/v1/purchases/({UUID_PATTERN})": ("GET", self._purchase),
-            f"/api/v1/purchases/({UUID_PATTERN})/events": ("GET", self._events),
-            "/api/v1/sales()": ("GET", self._sales),
-            "/api/v1/sales/([0-9]{1,18})": ("GET", self._sale),
-            "/livez()": ("GET", self._livez),
+        self.routes: dict[str, tuple[str, Handler]] = {
+            "/api/v1/sales/{sale_id}/purchases": ("POST", self._buy),
+            "/api/v1/purchases/{request_id}": ("GET", self._purchase),
+            "/api/v1/purchases/{request_id}/events": ("GET", self._events),
+            "/api/v1/sales": ("GET", self._sales),
+            "/api/v1/sales/{sale_id}": ("GET", self._sale),
+            "/livez": ("GET", self._livez),
         }
-        self._routes = [(re.compile(pattern), *route) for pattern, route in routes.items()]
+        self._patterns = [(_compile(address), *route) for address, route in self.routes.items()]
 
     # ── start and stop ───────────────────────────────────────────────────────────────────────────
 
@@ -110,7 +114,7 @@ class Gateway:
             protocol.response_bytes(response.status, response.headers + headers, response.body)
 
     async def _respond(self, request: Request) -> Response | None:
-        for pattern, method, handler in self._routes:
+        for pattern, method, handler in self._patterns:
             found = pattern.fullmatch(request.path)
             if found is None:
                 continue
@@ -118,7 +122,7 @@ class Gateway:
                 break
             request.response_headers += security_headers(is_secure(request))
             if request.method == method:
-                return await handler(request, found[1])
+                return await handler(request, *found.groups())
             refused = problem_response(Problem(405, *DJANGO_ERRORS[405]))
             return refused._replace(headers=[*refused.headers, ("allow", method)])
         return await self._django.respond(request, self._loop)
@@ -152,7 +156,7 @@ class Gateway:
     async def _events(self, request: Request, request_id: str) -> Response | None:
         return await stream_purchase(self._streams, request, UUID(request_id))
 
-    async def _sales(self, request: Request, _: str) -> Response:
+    async def _sales(self, request: Request) -> Response:
         views = await sales.list_sales_on_loop()
         tag = "-".join(map(sale_etag, views)) or "none"
         return _with_etag(request, tag, {"sales": [sale_json(view) for view in views]})
@@ -161,9 +165,15 @@ class Gateway:
         view = await sales.find_sale_on_loop(int(sale_id))
         return _with_etag(request, sale_etag(view), sale_json(view))
 
-    async def _livez(self, request: Request, _: str) -> Response:
+    async def _livez(self, request: Request) -> Response:
         """The process runs, whatever else is down and however busy Django's threads are."""
         return Response(200, [("content-type", "text/plain")], b"ok\n")
+
+
+def _compile(address: str) -> re.Pattern[str]:
+    for name, pattern in PARAMETERS.items():
+        address = address.replace(name, pattern)
+    return re.compile(address)
 
 
 def _poll_headers(poll_after_ms: int) -> Headers:

@@ -5,70 +5,50 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.test import Client
-from gateway.desk import Desk
-from gateway.door import Here
-from kafka.future import Future
 
-from gateway import admission, door, outcome_cache, sales, submissions
+from gateway import sales
 from gateway.backlog_monitor import BacklogMonitor
 from gateway.handlers import Outcomes
+from gateway.routes import Gateway
 from inventory import gate, sale_commands, sale_view
 from inventory.events import Decision, PurchaseDecided
 from inventory.models import Stock
 from seckill.messaging.record_position import RecordPosition
 from seckill.messaging.records import Batch, ReceivedRecord
 from seckill.web import tokens
+from tests.gateway_loop import AcknowledgingWriter, ApiClient, forget_connections, make_gateway
 
 FAR_MS = 10**15
 TOPIC = "purchase.requests"
 
 
-class Writer:
-    """Acknowledges every request, one offset after the other."""
-
-    def __init__(self) -> None:
-        self.offsets = 0
-
-    def send(self, *_: object) -> Future:
-        self.offsets += 1
-        return Future().success(SimpleNamespace(topic=TOPIC, partition=0, offset=self.offsets - 1))
+_gateways: list[Gateway] = []
 
 
 def started_gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[BacklogMonitor]:
     """A freshly started gateway whose queue is where the test puts it."""
     watch = BacklogMonitor(runs_thread=False)
-    writer = Writer()
-    for module in ("purchase_status", "admission_fallback", "desk"):
+    for module in ("purchase_status", "admission_fallback", "purchase", "purchase_queue"):
         monkeypatch.setattr(f"gateway.{module}.shared_monitor", lambda: watch)
-    monkeypatch.setattr(submissions, "writer", lambda: writer)
-    restart_gateway(monkeypatch)
-    gate.redis.cache_clear()
-    gate._script.cache_clear()
+    forget_clients()
+    restart_gateway(monkeypatch, AcknowledgingWriter())
     yield watch
     forget_clients()
 
 
-def restart_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+def restart_gateway(monkeypatch: pytest.MonkeyPatch, writer: AcknowledgingWriter | None = None) -> None:
     monkeypatch.setattr(sales, "_snapshot", sales._Snapshot())
-    monkeypatch.setattr(door.door, "behind", Here(Desk()))
+    _gateways[:] = [make_gateway(writer or _gateways[0].purchases.queue.producer.writer)]
 
 
 def forget_clients() -> None:
-    for cache in (
-        admission.redis_connection,
-        admission._script,
-        outcome_cache._fetch_script,
-        outcome_cache._batches,
-        gate.redis,
-        gate._script,
-    ):
-        cache.cache_clear()
+    forget_connections()
+    gate.redis.cache_clear()
+    gate._script.cache_clear()
 
 
 def look_again() -> None:
@@ -82,11 +62,11 @@ def make_stock() -> Stock:
     return stock
 
 
-def buyer(name: str = "ann") -> Client:
-    return Client(HTTP_AUTHORIZATION=f"Bearer {tokens.issue_token(name)}")
+def buyer(name: str = "ann") -> ApiClient:
+    return ApiClient(_gateways[0], HTTP_AUTHORIZATION=f"Bearer {tokens.issue_token(name)}")
 
 
-def buy(client: Client, stock: Stock, *, key: str = "one", quantity: int = 1, ticket: str | None = None) -> Any:
+def buy(client: ApiClient, stock: Stock, *, key: str = "one", quantity: int = 1, ticket: str | None = None) -> Any:
     if ticket is None:
         said = client.post(f"/api/v1/sales/{stock.sale_id}/ticket")
         ticket = said.json().get("ticket", "")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection
-from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from gateway import sales, signed_positions
@@ -21,6 +16,7 @@ from inventory.events import SALES_KEY, Decision, PurchaseDecided, SaleView, Uni
 from orders.events import OrderChanged, OrderEvent
 from seckill.messaging.record_position import RecordPosition
 from seckill.web import tokens
+from tests.gateway_loop import ApiClient, forget_connections, make_gateway
 
 TOPIC = "purchase.requests"
 FOREVER = 10**15
@@ -33,11 +29,12 @@ def make_monitor(monkeypatch: pytest.MonkeyPatch) -> BacklogMonitor:
     return watch
 
 
-def make_client(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Client:
+def make_client(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
     """Ann's client, and a sale."""
     monkeypatch.setattr(sales, "_snapshot", sales._Snapshot())
+    forget_connections()
     show(redis, view())
-    return Client(HTTP_AUTHORIZATION=f"Bearer {tokens.issue_token('ann')}")
+    return ApiClient(make_gateway(), HTTP_AUTHORIZATION=f"Bearer {tokens.issue_token('ann')}")
 
 
 def view(**different: Any) -> SaleView:
@@ -70,10 +67,3 @@ def queue_stands_at(watch: BacklogMonitor, offset: int) -> None:
 def address(request_id: UUID) -> str:
     standing = SignedPosition("ann", RecordPosition(TOPIC, 0, 50), 99)
     return f"/api/v1/purchases/{request_id}?place={signed_positions.sign_position(request_id, standing)}"
-
-
-@contextmanager
-def queries(expected: int) -> Iterator[None]:
-    with CaptureQueriesContext(connection) as captured:
-        yield
-    assert len(captured) == expected, [query["sql"] for query in captured]

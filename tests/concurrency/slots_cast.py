@@ -27,6 +27,7 @@ def writing(broker: BrokerProcess, topic: Topic, name: str = "writer") -> Iterat
     )
     writer = SlotWriter(topic, name, producer)
     try:
+        writer.start()
         yield writer
     finally:
         writer.close()

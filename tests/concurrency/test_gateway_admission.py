@@ -9,9 +9,10 @@ import pytest
 from redis import Redis
 
 from gateway import admission
-from gateway.admission import USER_BURST, AdmissionRequest, Verdict, admit_requests, parse_admitted_request, request_key
+from gateway.admission import USER_BURST, AdmissionRequest, Verdict, parse_admitted_request, request_key
 from gateway.admission_script import SINCE_KEY
 from seckill.messaging.record_position import RecordPosition
+from tests.gateway_loop import admit_requests
 from tests.services import together
 
 pytestmark = pytest.mark.usefixtures("redis")

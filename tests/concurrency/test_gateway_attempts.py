@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.conf import settings
+from redis import Redis
 from redis.exceptions import RedisError
 
 from gateway import outcome_cache
-from gateway.admission import AdmissionRequest, admit_requests
+from gateway.admission import AdmissionRequest
 from gateway.identity import derive_request_id
+from gateway.outcome_cache import CachedPurchase
 from gateway.outcomes import PurchaseOutcome
 from gateway.pages import attempts
 from seckill.web.purchase_states import PurchaseState
-
-pytestmark = pytest.mark.usefixtures("redis")
+from tests.gateway_loop import admit_requests, forget_connections, make_gateway
 
 FOREVER = 10**15
+
+
+@pytest.fixture(autouse=True)
+def gateway(redis: Redis) -> None:
+    """Pages read statuses on its event loop."""
+    forget_connections()
+    make_gateway()
 
 
 def tried(number: int, state: str | None = None, *, may_buy_again: bool = False) -> UUID:
@@ -53,13 +62,13 @@ def test_forty_refused_attempts_cost_one_call_to_redis_and_no_query(
     for number in range(1, 41):
         tried(number, "SOLD_OUT")
     asked: list[int] = []
-    script = outcome_cache._fetch_script()
+    fetch = outcome_cache.fetch_purchases
 
-    def counted(args: list[str], client: object) -> Any:
-        asked.append(len(args))
-        return script(args=args, client=client)
+    def counted(request_ids: Sequence[UUID]) -> list[CachedPurchase]:
+        asked.append(len(request_ids))
+        return fetch(request_ids)
 
-    monkeypatch.setattr(outcome_cache, "_fetch_script", lambda: counted)
+    monkeypatch.setattr(outcome_cache, "fetch_purchases", counted)
     with django_assert_num_queries(0):
         assert attempts.find_attempts("ann", 1).next_number == 41
     assert len(asked) == 1

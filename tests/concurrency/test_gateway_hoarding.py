@@ -10,10 +10,11 @@ import pytest
 from redis import Redis
 
 from gateway import admission, outcome_cache
-from gateway.admission import AdmissionRequest, Verdict, admit_requests, request_key
+from gateway.admission import AdmissionRequest, Verdict, request_key
 from gateway.admission_script import LIFE_KEY, SINCE_KEY
 from gateway.outcomes import PurchaseOutcome
 from seckill.web.purchase_states import PurchaseState
+from tests.gateway_loop import admit_requests
 
 pytestmark = pytest.mark.usefixtures("redis")
 

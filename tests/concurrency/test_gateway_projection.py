@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
-from django.test import Client
 from redis import Redis
 
 from gateway import outcome_cache, outcomes
 from gateway.backlog_monitor import BacklogMonitor
+from gateway.outcome_cache import CachedPurchase
 from gateway.outcomes import project_events
 from orders.events import OrderEvent
 from seckill.web.purchase_states import PurchaseState
 from tests.concurrency.gateway_reading_cast import address, decided, make_client, make_monitor, order, released
+from tests.gateway_loop import ApiClient, on_loop
 from tests.services import until
 
 
@@ -25,11 +26,11 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> BacklogMonitor:
 
 
 @pytest.fixture
-def client(redis: Redis, watch: BacklogMonitor, monkeypatch: pytest.MonkeyPatch) -> Client:
+def client(redis: Redis, watch: BacklogMonitor, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
     return make_client(redis, monkeypatch)
 
 
-def test_a_late_event_changes_nothing_in_the_table_or_in_redis(client: Client) -> None:
+def test_a_late_event_changes_nothing_in_the_table_or_in_redis(client: ApiClient) -> None:
     request_id = uuid4()
     outcome_cache.store_outcomes(project_events([order(request_id, OrderEvent.PAID)]), notify=True)
     assert project_events([decided(request_id), order(request_id, OrderEvent.PLACED)]) == []
@@ -38,7 +39,7 @@ def test_a_late_event_changes_nothing_in_the_table_or_in_redis(client: Client) -
     assert client.get(address(request_id)).json()["state"] == "PAID"
 
 
-def test_several_events_of_one_request_in_a_batch_give_its_last_state(client: Client) -> None:
+def test_several_events_of_one_request_in_a_batch_give_its_last_state(client: ApiClient) -> None:
     request_id = uuid4()
     events: list[outcomes.Event] = [
         decided(request_id),
@@ -51,7 +52,7 @@ def test_several_events_of_one_request_in_a_batch_give_its_last_state(client: Cl
     assert project_events(events) == [], "a redelivered batch changes nothing"
 
 
-def test_a_release_that_arrives_before_the_end_of_its_order_is_kept(client: Client) -> None:
+def test_a_release_that_arrives_before_the_end_of_its_order_is_kept(client: ApiClient) -> None:
     """Two topics have no order between them."""
     request_id = uuid4()
     project_events([decided(request_id)])
@@ -60,7 +61,7 @@ def test_a_release_that_arrives_before_the_end_of_its_order_is_kept(client: Clie
     assert (row.state, row.may_buy_again) == ("EXPIRED", True)
 
 
-def test_each_new_state_is_published_once_and_a_known_one_never(client: Client, redis: Redis) -> None:
+def test_each_new_state_is_published_once_and_a_known_one_never(client: ApiClient, redis: Redis) -> None:
     request_id = uuid4()
     with redis.pubsub() as news:
         news.subscribe(outcome_cache.CHANNEL)
@@ -77,25 +78,19 @@ def test_each_new_state_is_published_once_and_a_known_one_never(client: Client, 
     assert states == ["RESERVED", "AWAITING_PAYMENT"]
 
 
-def test_simultaneous_readers_each_get_their_own_outcome(client: Client) -> None:
+def test_simultaneous_readers_each_get_their_own_outcome(client: ApiClient) -> None:
     requests = [uuid4() for _ in range(40)]
     outcome_cache.store_outcomes(project_events([decided(request_id) for request_id in requests]), notify=True)
-    seen: dict[UUID, str] = {}
 
-    def read(request_id: UUID) -> None:
-        known = outcome_cache.fetch_purchase(request_id).outcome
-        assert known is not None
-        seen[request_id] = str(known.request_id)
+    async def read() -> list[CachedPurchase]:
+        return await asyncio.gather(*map(outcome_cache.fetch_purchase, requests))
 
-    readers = [threading.Thread(target=read, args=(request_id,)) for request_id in requests]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join(30)
+    found = on_loop(read())
+    seen = {each.outcome.request_id: str(each.outcome.request_id) for each in found if each.outcome is not None}
     assert seen == {request_id: str(request_id) for request_id in requests}
 
 
-def test_malformed_json_is_answered_with_a_problem(client: Client) -> None:
+def test_malformed_json_is_answered_with_a_problem(client: ApiClient) -> None:
     answer = client.post("/api/v1/sessions", "[" * 4000, content_type="application/json")
     assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
     assert json.loads(answer.content)["type"] == "/problems/bad-json"

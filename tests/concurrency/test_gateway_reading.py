@@ -7,11 +7,11 @@ import time
 from uuid import UUID, uuid4
 
 import pytest
-from django.test import Client
 from redis import Redis
+from redis.exceptions import RedisError
 
 from gateway import outcome_cache, sales
-from gateway.admission import AdmissionRequest, Verdict, admit_requests
+from gateway.admission import AdmissionRequest, Verdict
 from gateway.admission_script import SINCE_KEY
 from gateway.backlog_monitor import BacklogMonitor
 from gateway.outcome_cache import CachedPurchase
@@ -24,11 +24,11 @@ from tests.concurrency.gateway_reading_cast import (
     decided,
     make_client,
     make_monitor,
-    queries,
     queue_stands_at,
     show,
     view,
 )
+from tests.gateway_loop import ApiClient, admit_requests, queries
 from tests.services import together, until
 
 
@@ -38,11 +38,11 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> BacklogMonitor:
 
 
 @pytest.fixture
-def client(redis: Redis, watch: BacklogMonitor, monkeypatch: pytest.MonkeyPatch) -> Client:
+def client(redis: Redis, watch: BacklogMonitor, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
     return make_client(redis, monkeypatch)
 
 
-def test_the_countdown_costs_no_query_and_almost_no_body(client: Client) -> None:
+def test_the_countdown_costs_no_query_and_almost_no_body(client: ApiClient) -> None:
     with queries(0):
         first = client.get("/api/v1/sales/7")
         again = client.get("/api/v1/sales/7", HTTP_IF_NONE_MATCH=first["ETag"])
@@ -52,7 +52,7 @@ def test_the_countdown_costs_no_query_and_almost_no_body(client: Client) -> None
     assert again["X-Now-Ms"], "the time moves on"
 
 
-def test_a_changed_sale_has_another_etag(client: Client, redis: Redis) -> None:
+def test_a_changed_sale_has_another_etag(client: ApiClient, redis: Redis) -> None:
     first = client.get("/api/v1/sales/7")
     show(redis, view(stock_version=4, available=0, reserved=5))
     until(lambda: client.get("/api/v1/sales/7").json()["stock_version"] == 4, "the snapshot to be taken again")
@@ -60,7 +60,7 @@ def test_a_changed_sale_has_another_etag(client: Client, redis: Redis) -> None:
     assert (changed.status_code, changed.json()["availability"]) == (200, "all_held")
 
 
-def test_an_older_view_in_redis_does_not_undo_sold_out(client: Client, redis: Redis) -> None:
+def test_an_older_view_in_redis_does_not_undo_sold_out(client: ApiClient, redis: Redis) -> None:
     show(redis, view(stock_version=9, available=0, sold=5))
     until(lambda: client.get("/api/v1/sales/7").json()["availability"] == "sold_out", "the mark")
     show(redis, view(stock_version=3))
@@ -70,7 +70,7 @@ def test_an_older_view_in_redis_does_not_undo_sold_out(client: Client, redis: Re
 
 
 def test_after_a_quiet_hour_one_thread_refreshes_and_the_others_wait_for_it(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All find the snapshot too old at once. None is refused, and only one calls Redis."""
     looks: list[float] = []
@@ -89,7 +89,7 @@ def test_after_a_quiet_hour_one_thread_refreshes_and_the_others_wait_for_it(
 
 
 def test_a_new_sale_is_found_by_simultaneous_callers(
-    client: Client, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    client: ApiClient, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The previous snapshot lacks the sale, so its readers wait for the refresh; readers of other sales do not."""
     refresh, looking, others = sales._refresh, threading.Event(), threading.Event()
@@ -116,7 +116,7 @@ def test_a_new_sale_is_found_by_simultaneous_callers(
     assert together([lambda number=number: ask(number) for number in range(20)]) == ["Second gong"] * 20  # type: ignore[misc]
 
 
-def test_a_sale_shown_by_one_process_can_be_bought_in_another(client: Client, redis: Redis) -> None:
+def test_a_sale_shown_by_one_process_can_be_bought_in_another(client: ApiClient, redis: Redis) -> None:
     """The second process looks the sale up itself, although its snapshot is fresh."""
     assert sales.current_views()
     sales._snapshot.taken_at = sales._snapshot.tried_at = time.monotonic() - 2 * sales.RECENTLY_MISSING_S
@@ -125,7 +125,7 @@ def test_a_sale_shown_by_one_process_can_be_bought_in_another(client: Client, re
 
 
 def test_while_redis_is_unavailable_callers_do_not_wait_for_each_others_timeouts(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[float] = []
     monkeypatch.setattr(sales, "_refresh", lambda: looks.append(time.monotonic()))
@@ -134,7 +134,7 @@ def test_while_redis_is_unavailable_callers_do_not_wait_for_each_others_timeouts
     assert len(answers) == 40 and len(looks) == 1
 
 
-def test_a_projected_outcome_is_read_without_a_query(client: Client) -> None:
+def test_a_projected_outcome_is_read_without_a_query(client: ApiClient) -> None:
     request_id = uuid4()
     outcome_cache.store_outcomes(project_events([decided(request_id)]), notify=True)
     with queries(0):
@@ -164,7 +164,7 @@ def admitted(redis: Redis, *, remembered_before_opening: bool = True) -> UUID:
 
 
 def test_a_request_before_inventorys_offset_is_queued_without_a_query(
-    client: Client, watch: BacklogMonitor, redis: Redis
+    client: ApiClient, watch: BacklogMonitor, redis: Redis
 ) -> None:
     queue_stands_at(watch, 20)
     with queries(0):
@@ -173,7 +173,7 @@ def test_a_request_before_inventorys_offset_is_queued_without_a_query(
 
 
 def test_the_table_is_read_only_for_requests_that_may_be_decided(
-    client: Client, watch: BacklogMonitor, redis: Redis
+    client: ApiClient, watch: BacklogMonitor, redis: Redis
 ) -> None:
     """The controls: queue unknown, position passed by inventory, or request perhaps not the first."""
     with queries(1):
@@ -188,7 +188,7 @@ def test_the_table_is_read_only_for_requests_that_may_be_decided(
 
 @pytest.mark.parametrize("lose", ["flushed", "away"])
 def test_a_decided_request_is_never_shown_as_queued_again_after_redis_loses_it(
-    client: Client, watch: BacklogMonitor, redis: Redis, monkeypatch: pytest.MonkeyPatch, lose: str
+    client: ApiClient, watch: BacklogMonitor, redis: Redis, monkeypatch: pytest.MonkeyPatch, lose: str
 ) -> None:
     """Inventory's progress is observed late, so the request still seems to be queued."""
     request_id = admitted(redis)
@@ -202,11 +202,11 @@ def test_a_decided_request_is_never_shown_as_queued_again_after_redis_loses_it(
     assert client.get(address(request_id)).json()["state"] == "RESERVED"
 
 
-def away(request_id: UUID) -> CachedPurchase:
-    raise TimeoutError
+async def away(request_id: UUID) -> CachedPurchase:
+    raise RedisError("away")
 
 
-def test_a_lost_outcome_is_read_from_the_table_once(client: Client, redis: Redis) -> None:
+def test_a_lost_outcome_is_read_from_the_table_once(client: ApiClient, redis: Redis) -> None:
     request_id = uuid4()
     project_events([decided(request_id)])
     with queries(1):
@@ -215,7 +215,7 @@ def test_a_lost_outcome_is_read_from_the_table_once(client: Client, redis: Redis
         assert client.get(address(request_id)).json()["state"] == "RESERVED"
 
 
-def test_without_a_signed_position_only_the_owner_finds_a_request(client: Client) -> None:
+def test_without_a_signed_position_only_the_owner_finds_a_request(client: ApiClient) -> None:
     request_id = uuid4()
     admit_requests(
         [

@@ -131,6 +131,7 @@ def test_a_writer_confirms_a_new_slot_map_only_when_its_earlier_records_are_sett
     producer = SlowProducer()
     writer = SlotWriter(topic, "writer", producer)
     try:
+        writer.start()
         writer.send(USER, b"1")
         SlotMap.objects.filter(topic=topic.name).update(version=2)
         until(lambda: writer._known is not None and writer._known.table.version == 2, "the writer to read the slot map")

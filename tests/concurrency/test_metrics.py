@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import threading
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from gateway.door import Here
-from gateway.submissions import State
 from prometheus_client import CollectorRegistry
 from redis import Redis
 
 from gateway import metrics as of_gateway
-from gateway import purchase
+from gateway.purchase import PurchaseCall
 from inventory import metrics as of_inventory
 from inventory.models import Sale, Stock
 from notifications import metrics as of_notifications
@@ -35,6 +35,8 @@ from seckill.resilience.circuit_breaker import CircuitBreaker
 from seckill.stack.child_processes import free_port
 from seckill.web.problems import Problem
 from tests.concurrency.orders_cast import make_overdue, place_order
+from tests.gateway_loop import make_gateway, on_loop
+from tests.services import Services
 
 
 def samples_of(registry: CollectorRegistry) -> dict[str, float]:
@@ -81,39 +83,57 @@ def purchases_answered(answer: str) -> float:
     return of_gateway.REGISTRY.get_sample_value("seckill_purchase_seconds_count", {"answer": answer}) or 0
 
 
-def test_a_gateway_counts_purchases_by_their_answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise Problem(409, "sold-out", "The last unit has been sold.")
-
-    monkeypatch.setattr(Here, "ask", refuse)
-    before = purchases_answered("sold-out")
+def test_a_gateway_counts_purchases_by_their_answer(client: Client) -> None:
+    before, offered = purchases_answered("not-signed-in"), of_gateway.offered_total()
+    call = PurchaseCall(1, "", "Bearer forged", "one", "", "127.0.0.1", "", None, b"{}")
     for _ in range(3):
         with pytest.raises(Problem):
-            purchase.buy(None)  # type: ignore[arg-type]  # refused before the request is read
-    assert purchases_answered("sold-out") == before + 3
+            on_loop(make_gateway().purchases.buy(call))
+    assert purchases_answered("not-signed-in") == before + 3
+    assert of_gateway.offered_total() == offered + 3
     lines = client.get("/metrics").content.decode().splitlines()
-    assert f'seckill_purchase_seconds_count{{answer="sold-out"}} {before + 3:.1f}' in lines
-    assert "seckill_queue_breaker_state 0.0" in lines
-    assert any(line.startswith('seckill_submissions_total{end="acknowledged"} ') for line in lines)
+    assert f'seckill_purchase_seconds_count{{answer="not-signed-in"}} {before + 3:.1f}' in lines
+    assert any(line.startswith("seckill_queue_breaker_state ") for line in lines)
 
 
-def test_a_scrape_that_waits_for_the_queues_state_holds_up_no_purchase(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+WORKER = """
+import os, signal, sys
+from gateway import metrics
+metrics.observe_purchase("accepted", 0.1)
+metrics.OFFERED.inc(2)
+metrics.WAITING.set(5)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_the_page_adds_up_the_numbers_of_all_workers_and_forgets_what_a_dead_one_was_waiting_for(
+    tmp_path: Path, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loop that counts purchases also reports the queue's state. If the page held a lock that counting needs, the
-    scrape would wait for itself."""
-    finished: list[bool] = []
+    environment = services.environment(PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
+    command = [sys.executable, "-c", f"import django; django.setup()\n{WORKER}"]
+    workers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) for _ in range(2)
+    ]
+    try:
+        for worker in workers:
+            assert worker.stdout is not None and worker.stdout.readline() == b"ready\n"
+        monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
 
-    def state(self: Here) -> State:
-        counting = threading.Thread(target=of_gateway.observe_purchase, args=("accepted", 0.1), daemon=True)
-        counting.start()
-        counting.join(5)
-        finished.append(not counting.is_alive())
-        return State(0, 0, 0)
+        def value(name: str, **labels: str) -> float | None:
+            return of_gateway.summed_registry().get_sample_value(name, labels)
 
-    monkeypatch.setattr(Here, "state", state)
-    assert client.get("/metrics").status_code == 200
-    assert finished and all(finished)
+        assert value("seckill_purchases_offered_total") == of_gateway.offered_total() == 4
+        assert value("seckill_purchase_seconds_count", answer="accepted") == 2
+        assert value("seckill_purchases_waiting") == 10
+        workers[0].kill()
+        workers[0].wait()
+        assert value("seckill_purchases_waiting") == 5
+        assert value("seckill_purchases_offered_total") == 4
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
 
 
 def test_only_the_metrics_page_answers_under_any_host_name(client: Client) -> None:

@@ -15,7 +15,7 @@ from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from gateway.events import PurchaseRequested
-from gateway.outcomes import Event, find_outcome, project_events
+from gateway.outcomes import Event, find_outcomes, project_events
 from inventory import gate, reservation, sale_commands, settlement
 from inventory.events import Decision, PurchaseDecided, UnitsReleased
 from inventory.handlers import SettlementHandler
@@ -165,7 +165,7 @@ def test_concurrent_projections_of_the_same_buyers_do_not_deadlock(
         projected(decided)
         works: list[Sequence[Event]] = [expired, [*decided[500:], *released[:500]], released[500:]]
         assert together([partial(projected, events) for events in works]) == [None] * 3
-        last = find_outcome(ids[0])
+        last = find_outcomes(ids[:1]).get(ids[0])
         assert last is not None and last.state == "EXPIRED" and last.may_buy_again
 
 
@@ -176,5 +176,5 @@ def test_a_release_that_arrives_before_its_decision_is_not_lost(sales: list[Stoc
     project_events(
         [OrderChanged(OrderEvent.EXPIRED, uuid4(), request_id, "ann", sales[0].sale_id, "phone", 1, 100, 0, 0)]
     )
-    row = find_outcome(request_id)
-    assert row is not None and row.may_buy_again and row.is_final
+    row = find_outcomes([request_id])[request_id]
+    assert row.may_buy_again and row.is_final

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from gateway.views import BODY_BYTES_MAX
+from gateway.http import BODY_BYTES_MAX
 
 BRACKETS = b"[" * 4000
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from gateway import purchase_status, sales
+from gateway import from_threads, sales
 from gateway.backlog import Estimate
 from gateway.pages import attempts
 from gateway.pages.outcome_texts import describe_outcome, purchase_steps
@@ -84,7 +84,7 @@ def test_a_queued_request_shows_what_is_known_of_its_wait(
 ) -> None:
     """Nothing is known right after a start, and while the broker is unavailable."""
     request_id = uuid4()
-    monkeypatch.setattr(purchase_status, "fetch_status", lambda *_: PurchaseStatus(request_id, "ann", None))
+    monkeypatch.setattr(from_threads, "fetch_status", lambda *_: PurchaseStatus(request_id, "ann", None))
     monkeypatch.setattr(PurchaseStatus, "estimate", estimate)
     monkeypatch.setattr(sales, "current_views", dict)
     monkeypatch.setattr(attempts, "find_signed_position", lambda *_: "")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from gateway.desk import UNPAID_MAX, unpaid_max
 
+from gateway.purchase import UNPAID_UNITS_MAX, unpaid_units_max
 from inventory.events import SaleView
 
 
@@ -24,11 +24,11 @@ def view(available: int, reserved: int = 0, sold: int = 0) -> SaleView:
         (view(0), 25, 1),
         (view(500), 0, 0),
         (view(500), 100, 500),
-        (view(10_000_000), 25, UNPAID_MAX),
+        (view(10_000_000), 25, UNPAID_UNITS_MAX),
     ],
 )
 def test_an_address_may_hold_a_share_of_the_sale_unpaid(
     seen: SaleView, percent: int, units: int, settings: Any
 ) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, address_share_percent=percent)
-    assert unpaid_max(seen) == units
+    assert unpaid_units_max(seen) == units
