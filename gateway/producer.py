@@ -2,7 +2,7 @@
 
 The producer works on a thread of its own. Its acknowledgements reach the loop in one wake-up for each batch. A record
 that is not acknowledged within `DELIVERY_SECONDS_MAX` fails and is not sent any more, which slot moves rely on
-(docs/decisions/0023-one-process-one-loop.md).
+(docs/decisions/0030-one-process-one-loop.md).
 """
 
 from __future__ import annotations
