@@ -121,8 +121,8 @@ PATHS: dict[str, Any] = {
     "/api/v1/purchases/{request_id}/events": {
         "get": _operation(
             "streamPurchase", "purchase",
-            "The status as server-sent events of type `purchase`, each as soon as it is true. A separate process serves"
-            " them; use the `events_url` of the 202.",
+            "The status as server-sent events of type `purchase`, each as soon as it is true. Use the"
+            " `events_url` of the 202.",
             {
                 "200": {
                     "description": "A stream with growing ids. It ends with the final outcome.",

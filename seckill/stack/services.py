@@ -161,6 +161,7 @@ def _gateway(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]
     shared_metrics = layout.run / "gateway-metrics"  # a scrape reaches one worker and shows the numbers of all
     shutil.rmtree(shared_metrics, ignore_errors=True)
     shared_metrics.mkdir(parents=True)
+    command[-1:-1] = ["--respawn-failed-workers", "--respawn-interval", "0.2"]  # a single one is restarted by the stack
     return ["env", f"PROMETHEUS_MULTIPROC_DIR={shared_metrics}", *command], {}
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -235,41 +232,3 @@ def test_admission_refuses_after_the_last_unit_is_sold_and_accepts_again_after_a
 
 def availability(stack: Stack, sale: int) -> object:
     return stack.call("GET", f"/sales/{sale}")[1]["availability"]
-
-
-# ── the admission process ─────────────────────────────────────────────────────────────────────────
-
-
-def test_if_the_admission_process_is_killed_the_gateway_restarts_and_a_retry_is_the_same_purchase(stack: Stack) -> None:
-    sale, ann = stack.create_sale(5), Buyer(stack, "ann-and-the-kill")
-    accepted = ann.buy(sale, key="once")[1]
-    killed = admission_pid(stack.pid_of("gateway"))
-    os.kill(killed, signal.SIGKILL)
-
-    def is_back() -> bool:
-        return is_ready(stack) and admission_pid(stack.pid_of("gateway")) not in (0, killed)
-
-    stack.wait_until(is_back, "both processes to be back", RESTART_SECONDS_MAX)
-    status, again = ann.buy(sale, key="once")
-    assert (status, again["request_id"]) == (202, accepted["request_id"])
-    ann.wait_for(again["request_id"], "AWAITING_PAYMENT")
-    assert units(stack, sale) == (4, 1, 0), "the request may be in the queue twice, but is decided once"
-
-
-def is_ready(stack: Stack) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{stack.ports['gateway']}/readyz", timeout=15) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def admission_pid(pid: int) -> int:
-    """The pid of the gateway's admission process, which is a child of the server's worker; 0 if there is none."""
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            if b"gateway.clerk" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return child
-            if below := admission_pid(child):
-                return below
-    return 0

@@ -71,12 +71,12 @@ class Scene:
         for connection in self.stalled:
             connection.sendall(HALF_A_BODY)
 
-    def connect(self, port: str = "gateway") -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.stack.ports[port]), timeout=PATIENCE_S)
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.stack.ports["gateway"]), timeout=PATIENCE_S)
 
-    def send(self, request: bytes, port: str = "gateway") -> bytes:
+    def send(self, request: bytes) -> bytes:
         """The first line of the response, or nothing if the connection was closed."""
-        with self.connect(port) as connection:
+        with self.connect() as connection:
             connection.sendall(request)
             return connection.recv(65_536).split(b"\r\n")[0]
 
@@ -187,26 +187,24 @@ def test_a_header_that_is_not_ascii_gets_400_and_cannot_fake_an_address(scene: S
     assert b" 400 " in scene.send(get("/api/v1/sales", b"X-Forwarded-For: 9.9.9.9\xff"))
 
 
-@pytest.mark.parametrize("port", ["gateway", "live"])
-def test_http_2_and_websockets_are_refused(port: str, scene: Scene) -> None:
-    assert scene.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"), port)[:9] in (
+def test_http_2_and_websockets_are_refused(scene: Scene) -> None:
+    assert scene.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))[:9] in (
         b"", b"HTTP/1.1 ",
     )  # fmt: skip
     upgrade = [b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13",
                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]  # fmt: skip
-    assert b" 400 " in scene.send(get("/readyz", *upgrade), port)
-    log = (scene.stack.folder / "logs" / f"{port}.log").read_text()
+    assert b" 400 " in scene.send(get("/readyz", *upgrade))
+    log = (scene.stack.folder / "logs" / "gateway.log").read_text()
     assert "Traceback" not in log
 
 
 def test_a_purchase_may_have_four_streams_and_further_clients_are_told_to_poll(scene: Scene) -> None:
-    path = scene.events_url.partition(str(scene.stack.ports["live"]))[2]
-    streams = [scene.connect("live") for _ in range(10)]
+    streams = [scene.connect() for _ in range(10)]
     for stream in streams:
-        stream.sendall(get(path))
+        stream.sendall(get(scene.events_url))
     answers = Counter(stream.recv(16) for stream in streams)
     assert answers == {b"HTTP/1.1 200 OK\r": 4, b"HTTP/1.1 503 Ser": 6}
-    assert b" 200 " in scene.send(get("/readyz"), "live")
+    assert b" 200 " in scene.send(get("/readyz"))
     for stream in streams:
         stream.close()
 

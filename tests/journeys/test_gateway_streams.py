@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -49,16 +50,20 @@ class EventSource:
         return content
 
 
+def address_of(stack: Stack, accepted: dict[str, Any]) -> str:
+    return f"http://127.0.0.1:{stack.ports['gateway']}{accepted['events_url']}"
+
+
 def test_a_stream_sends_each_step_and_resumes_where_it_was_cut(stack: Stack) -> None:
     sale = stack.create_sale(5)
     buyer = Buyer(stack, "listener")
     stack.run_command("stop", "inventory")
     accepted = buyer.buy(sale)[1]
-    source = EventSource(accepted["events_url"])
+    source = EventSource(address_of(stack, accepted))
     assert source.until("QUEUED")
     stack.run_command("start", "inventory")
     assert source.until("AWAITING_PAYMENT")[-1] == "AWAITING_PAYMENT"
-    again = EventSource(accepted["events_url"], source.last)
+    again = EventSource(address_of(stack, accepted), source.last)
     outcome = buyer.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
     assert buyer.act(outcome["order_id"], "pay")[0] == 202
     assert again.until("PAID") == ["PAID"], "states that the client has seen are not sent again"
@@ -70,10 +75,10 @@ def test_a_stream_ends_with_the_final_outcome_and_answers_204_to_a_client_that_r
     Buyer(stack, "winner").buy(sale)
     loser = Buyer(stack, "loser")
     accepted = loser.buy(sale)[1]
-    source = EventSource(accepted["events_url"])
+    source = EventSource(address_of(stack, accepted))
     assert source.until("SOLD_OUT")
     assert b"data" not in source.read_to_end()
-    assert EventSource(accepted["events_url"], source.last).status == 204
+    assert EventSource(address_of(stack, accepted), source.last).status == 204
 
 
 def test_a_stream_needs_the_signed_position_or_its_owners_token(stack: Stack) -> None:
@@ -81,7 +86,7 @@ def test_a_stream_needs_the_signed_position_or_its_owners_token(stack: Stack) ->
     owner, stranger = Buyer(stack, "hearer"), Buyer(stack, "eavesdropper")
     accepted = owner.buy(sale)[1]
     owner.wait_for(accepted["request_id"], "AWAITING_PAYMENT")
-    bare = accepted["events_url"].partition("?")[0]
+    bare = address_of(stack, accepted).partition("?")[0]
     for headers, status in (
         ({}, 401),
         ({"Authorization": f"Bearer {stranger.token}"}, 404),
@@ -99,7 +104,7 @@ def test_a_stream_outlives_a_redis_that_is_killed(stack: Stack) -> None:
     sale = stack.create_sale(5)
     buyer = Buyer(stack, "patient")
     accepted = buyer.buy(sale)[1]
-    source = EventSource(accepted["events_url"])
+    source = EventSource(address_of(stack, accepted))
     source.until("AWAITING_PAYMENT")
     stack.run_command("kill", "redis")
     stack.wait_until(lambda: buyer.poll(accepted["request_id"]).get("state") == "AWAITING_PAYMENT", "an answer")

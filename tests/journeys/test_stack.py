@@ -30,7 +30,6 @@ pytestmark = [
 LEFT_OUT = (
     "relay.orders", "inventory", "inventory.settlement", "inventory.sweep", "orders", "orders.sweep",
     "gateway.outcomes", "notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "gateway",
-    "live",
 )  # fmt: skip
 SMALL = [part for name in LEFT_OUT for part in ("--scale", f"{name}=0")]
 STARTED = ["postgres", "redis", "mqcore", "sandbox", "relay.inventory"]
