@@ -256,8 +256,7 @@ def test_the_gateways_trust_only_the_front_about_client_addresses() -> None:
         [pool] = project["networks"]["inside"]["ipam"]["config"]
         assert ip_address(front) in ip_network(pool["subnet"])
         assert ip_address(front) not in ip_network(pool["ip_range"]), "Docker assigns it to no other container"
-        for name in ("gateway", "live"):
-            assert project["services"][name]["environment"]["SECKILL_TRUSTED_PROXIES"] == front
+        assert project["services"]["gateway"]["environment"]["SECKILL_TRUSTED_PROXIES"] == front
 
 
 def test_a_client_cannot_fake_its_address_on_the_published_port() -> None:
@@ -273,7 +272,7 @@ def test_front_routes_to_existing_services() -> None:
     text = (ROOT / "deploy/front/haproxy.cfg").read_text()
     led = dict(re.findall(r"server-template \S+ \d+ ([\w-]+):(\d+)", text))
     ports = {name: SERVICES[name]["command"][SERVICES[name]["command"].index("--port") + 1] for name in led}
-    assert led == ports and set(led) == {"gateway", "live"}
+    assert led == ports and set(led) == {"gateway"}
 
 
 # ── reading them ─────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client import Histogram as PrometheusHistogram
 
 from gateway import metrics as of_gateway
@@ -78,11 +78,16 @@ def _labels_of(registry: CollectorRegistry) -> Shown:
     for collector in registry._collector_to_names:
         if isinstance(collector, ComputedMetric):
             found[collector.name] = set(collector.labels)
-        else:
-            assert isinstance(collector, PrometheusHistogram)
-            labels = set(collector._labelnames)
-            found |= {f"{collector._name}_{end}": labels for end in ("count", "sum")}
-            found[f"{collector._name}_bucket"] = {*labels, "le"}
+            continue
+        assert isinstance(collector, Counter | Gauge | PrometheusHistogram)
+        name, labels = collector._name, set(collector._labelnames)
+        match collector:
+            case Counter():
+                found[f"{name}_total"] = labels
+            case Gauge():
+                found[name] = labels
+            case _:
+                found |= {f"{name}_count": labels, f"{name}_sum": labels, f"{name}_bucket": {*labels, "le"}}
     return found
 
 

@@ -101,7 +101,7 @@ def test_a_technique_that_nothing_shows_is_found() -> None:
 def test_what_is_gone_is_missed() -> None:
     here = ROOT / "docs" / "tour"
     for text in (
-        "[`gateway/views.py:purchases`](../../gateway/veiws.py)",
+        "[`gateway/views.py:sessions`](../../gateway/veiws.py)",
         "[`gateway/views.py:purchased`](../../gateway/views.py)",
         "[`gateway/sales.py:purchases`](../../gateway/views.py)",
         "[`test_nothing`](../../tests/architecture/test_tour.py)",
@@ -109,12 +109,12 @@ def test_what_is_gone_is_missed() -> None:
         "`mqcore/log/log.py:Log.remove`",
     ):
         assert [stop for stop in stops(text, here) if stop.missing()], text
-    good = "[`gateway/views.py:purchases`](../../gateway/views.py) `log/log.py:Log.append` `gateway/views.py`"
+    good = "[`gateway/views.py:sessions`](../../gateway/views.py) `log/log.py:Log.append` `gateway/views.py`"
     assert [stop.missing() for stop in stops(good, here)] == ["", "", ""]
 
 
 def test_a_stop_without_a_place_or_a_test_is_found() -> None:
-    text = "## 1 · A\n`gateway/views.py:purchases`\n## 2 · B\n[`test_x`](../../tests/x.py)\n"
+    text = "## 1 · A\n`gateway/views.py:sessions`\n## 2 · B\n[`test_x`](../../tests/x.py)\n"
     assert gaps(text, ROOT / "docs" / "tour") == ["stop 1 names no test", "stop 2 names no place in the code"]
 
 

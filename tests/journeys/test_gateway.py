@@ -20,7 +20,6 @@ from tests.journeys.stack import Buyer, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-RESTART_SECONDS_MAX = 60.0
 POOL = 16  # connections to the database (gateway/app.py)
 
 
