@@ -38,12 +38,13 @@ class MicroBatcher(Generic[Item, Result]):
             del self._waiting[:BATCH_ITEMS_MAX]
             try:
                 results = await self._work([item for item, _ in batch])
+                pairs = list(zip(batch, results, strict=True))
             except Exception as fault:
                 for _, future in batch:
                     if not future.done():  # its caller may have been cancelled
                         future.set_exception(fault)
-            else:
-                for (_, future), result in zip(batch, results, strict=True):
-                    if not future.done():
-                        future.set_result(result)
+                continue
+            for (_, future), result in pairs:
+                if not future.done():
+                    future.set_result(result)
         self._task = None

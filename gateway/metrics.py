@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from gateway.backlog_monitor import shared_monitor
+from seckill.messaging.topics import REQUEST_TOPICS
 from seckill.monitoring.metrics import CONTENT_TYPE, render
 
 if TYPE_CHECKING:
     from gateway.purchase import Purchases
+    from gateway.subscriptions import StreamHub
 
 ANSWER_SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 ACCEPTED = "accepted"
@@ -50,7 +53,7 @@ UNDECIDED = Gauge(
     registry=REGISTRY, multiprocess_mode="livemax",
 )  # fmt: skip
 WAIT_SECONDS = Gauge(
-    "seckill_queue_wait_seconds", "estimated wait of a request made now; absent while unknown", ("topic",),
+    "seckill_queue_wait_seconds", "estimated wait of a request made now; NaN while unknown", ("topic",),
     registry=REGISTRY, multiprocess_mode="livemax",
 )  # fmt: skip
 LOOP_LAG = Gauge(
@@ -68,7 +71,7 @@ def observe_purchase(answer: str, seconds: float) -> None:
     child.observe(seconds)
 
 
-async def publish(purchases: Purchases) -> None:
+async def publish(purchases: Purchases, streams: StreamHub) -> None:
     """Set the gauges twice a second, until cancelled."""
     loop = asyncio.get_running_loop()
     monitor = shared_monitor()
@@ -77,15 +80,13 @@ async def publish(purchases: Purchases) -> None:
         await asyncio.sleep(PUBLISH_INTERVAL_S)
         LOOP_LAG.set(max(0.0, loop.time() - due))
         WAITING.set(purchases.waiting_count)
+        STREAMS.set(streams.stream_count)
         BREAKER.set(purchases.queue.breaker_state())
         undecided = monitor.undecided()
-        for gauge in (UNDECIDED, WAIT_SECONDS):
-            gauge.clear()
-        for topic, count in undecided.items():
-            UNDECIDED.labels(topic).set(count)
+        for topic in REQUEST_TOPICS:
             wait_ms = monitor.wait_ms(topic)
-            if wait_ms is not None:
-                WAIT_SECONDS.labels(topic).set(wait_ms / 1000)
+            UNDECIDED.labels(topic).set(undecided.get(topic, nan))
+            WAIT_SECONDS.labels(topic).set(nan if wait_ms is None else wait_ms / 1000)
 
 
 def summed_registry() -> CollectorRegistry:

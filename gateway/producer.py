@@ -12,11 +12,13 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from django.conf import settings
 from kafka import KafkaProducer
+from kafka.errors import KafkaError
 
 from seckill.messaging.slots import DELIVERY_SECONDS_MAX, SlotWriter
 from seckill.messaging.topics import PURCHASE_REQUESTS
@@ -82,7 +84,8 @@ class QueueProducer:
     def close(self) -> None:
         """Give up the lease once everything that was sent is settled. Blocks."""
         if self._producer is not None:
-            self._producer.close(timeout=FLUSH_SECONDS_MAX)
+            with suppress(KafkaError):  # buyers send again what is not acknowledged by now
+                self._producer.close(timeout=FLUSH_SECONDS_MAX)
         if self.writer is not None:
             self.writer.close()
 

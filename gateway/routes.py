@@ -78,7 +78,11 @@ class Gateway:
         self._loop = loop
         from_threads.connect(loop, self.purchases)
         release_signals_after(self._streams.close, loop)
-        for work in (self.purchases.queue.producer.start(), self._streams.run(), metrics.publish(self.purchases)):
+        for work in (
+            self.purchases.queue.producer.start(),
+            self._streams.run(),
+            metrics.publish(self.purchases, self._streams),
+        ):
             self._tasks.append(loop.create_task(work))
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:

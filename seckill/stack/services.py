@@ -154,6 +154,7 @@ def _gateway(layout: Layout, number: int) -> tuple[list[str], Mapping[str, Any]]
     environment = read(os.environ)
     command = granian_command(
         "rsgi", layout.ports.gateway, "gateway.app:application", "--backlog", "2048",
+        "--http1-header-read-timeout", "10000",
         "--backpressure", str(environment.gateway_connections), workers=environment.gateway_workers,
     )  # fmt: skip
     if environment.gateway_workers == 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import subprocess
 import sys
 import urllib.error
@@ -190,3 +192,21 @@ def test_a_scrape_does_not_count_the_rows_of_a_large_table(monkeypatch: pytest.M
     assert counted['seckill_orders{state="PENDING_PAYMENT"}'] == 2
     assert counted['seckill_orders{state="PAID"}'] == 2, "the value at the last ANALYZE"
     assert not [query for query in queries if "FROM orders_order GROUP BY" in query["sql"]]
+
+
+def test_a_gateway_publishes_what_waits_and_what_streams() -> None:
+    gateway = make_gateway()
+    gateway.purchases.waiting_count, gateway._streams.stream_count = 3, 5
+
+    async def publish_once() -> None:
+        task = asyncio.create_task(of_gateway.publish(gateway.purchases, gateway._streams))
+        async with asyncio.timeout(30):
+            while of_gateway.REGISTRY.get_sample_value("seckill_streams") != 5:
+                await asyncio.sleep(0.01)
+        task.cancel()
+
+    on_loop(publish_once())
+    assert of_gateway.REGISTRY.get_sample_value("seckill_purchases_waiting") == 3
+    assert math.isnan(
+        of_gateway.REGISTRY.get_sample_value("seckill_queue_undecided", {"topic": "purchase.requests"}) or 0
+    )

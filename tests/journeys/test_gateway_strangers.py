@@ -48,6 +48,7 @@ CHUNKED = b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encodi
 
 STALLED = 300
 PATIENCE_S = 30
+HALF_A_HEADER = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 HALF_A_BODY = b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 90\r\n\r\n{"
 
 schema = schemathesis.openapi.from_dict(
@@ -67,9 +68,12 @@ class Scene:
         self.refusals: Counter[int] = Counter()
         self.of_ann = {"request_id": accepted["request_id"], "order_id": outcome["order_id"]}
         self.events_url = str(accepted["events_url"])
-        self.stalled = [self.connect() for _ in range(STALLED)]  # the last test checks them
+        self.stalled = [self.connect() for _ in range(STALLED)]  # the last tests check them
         for connection in self.stalled:
             connection.sendall(HALF_A_BODY)
+        self.slow = [self.connect() for _ in range(STALLED)]
+        for connection in self.slow:
+            connection.sendall(HALF_A_HEADER)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.stack.ports["gateway"]), timeout=PATIENCE_S)
@@ -269,6 +273,34 @@ def test_most_parallel_password_guesses_with_made_up_addresses_are_refused_unche
     one_by_one = Counter(guess(number, f"9.9.{number}.1") for number in range(20))
     assert set(at_once | one_by_one) == {403, 429}
     assert at_once[403] <= 5 and one_by_one[403] <= 10
+
+
+def test_buyers_who_hang_up_leave_no_place_taken_and_no_error_in_the_log(scene: Scene) -> None:
+    sale = scene.stack.create_sale(50)
+    buyers = [Buyer(scene.stack, f"hangs-up-{number}") for number in range(50)]
+    requests = [
+        f"POST /api/v1/sales/{sale}/purchases HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {buyer.token}\r\n"
+        f"Idempotency-Key: once\r\nPurchase-Ticket: {buyer.ticket(sale)}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+        for buyer in buyers
+    ]
+    for request in requests:
+        with scene.connect() as connection:
+            connection.sendall(request)
+
+    def is_idle() -> bool:
+        with urllib.request.urlopen(f"{scene.url}/metrics", timeout=PATIENCE_S) as page:
+            return b"\nseckill_purchases_waiting 0.0\n" in page.read()
+
+    scene.stack.wait_until(is_idle, "all places to be free")
+    assert buyers[0].buy(sale, key="once")[0] == 202, "the same request, whether or not it was sent before"
+    log = (scene.stack.folder / "logs" / "gateway.log").read_text()
+    assert "Traceback" not in log and "raised an exception" not in log
+
+
+def test_half_a_header_is_cut_off_after_a_while(scene: Scene) -> None:
+    for connection in scene.slow:
+        with connection:
+            assert connection.recv(4096)[:12] in (b"", b"HTTP/1.1 408")
 
 
 def test_half_a_body_gets_408_and_frees_the_connection(scene: Scene) -> None:
