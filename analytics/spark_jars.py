@@ -96,10 +96,10 @@ def _resolve(scratch: Path, call: tuple[str, ...]) -> None:
     except subprocess.TimeoutExpired as late:
         raise StatsFault(f"the resolver did not finish within {TIMEOUT_S} s; check the network") from late
     if done.returncode:
-        said = [
+        reasons = [
             line for line in done.stderr.splitlines() if "rror" in line or "not found" in line or "UNRESOLVED" in line
         ]
-        raise StatsFault("Spark's resolver failed: " + "; ".join(said[:5] or done.stderr.splitlines()[-5:]))
+        raise StatsFault("Spark's resolver failed: " + "; ".join(reasons[:5] or done.stderr.splitlines()[-5:]))
 
 
 def _plain_name(path: Path) -> str:

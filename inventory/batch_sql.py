@@ -105,13 +105,13 @@ WHERE stock.id = row.id AND stock.version = row.before
 """
 
 _FIND_DECIDED_REQUESTS = """
-SELECT asked.request_id FROM unnest(%b::uuid[]) AS asked (request_id),
-    LATERAL (SELECT FROM inventory_decided AS there WHERE there.request_id = asked.request_id LIMIT 1) AS found
+SELECT requested.request_id FROM unnest(%b::uuid[]) AS requested (request_id),
+    LATERAL (SELECT FROM inventory_decided AS there WHERE there.request_id = requested.request_id LIMIT 1) AS found
 """
 _FIND_ACTIVE_BUYERS = """
-SELECT asked.user_id FROM unnest(%b::text[]) AS asked (user_id),
+SELECT requested.user_id FROM unnest(%b::text[]) AS requested (user_id),
     LATERAL (SELECT FROM inventory_hold AS there
-             WHERE there.sale_id = %b AND there.user_id = asked.user_id AND there.state IN ('reserved', 'sold')
+             WHERE there.sale_id = %b AND there.user_id = requested.user_id AND there.state IN ('reserved', 'sold')
              LIMIT 1) AS found
 """
 

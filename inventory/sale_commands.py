@@ -6,6 +6,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 from django.db import IntegrityError, transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from inventory import gate_rebuild, sale_view
 from inventory.locks import lock_stocks
@@ -22,7 +24,7 @@ TEXT_CHARACTERS_MAX = 100
 
 
 class SaleCommandRejected(Exception):
-    """The message says why."""
+    """The message says why, in the language in which it is shown."""
 
 
 def create_sale(
@@ -31,18 +33,19 @@ def create_sale(
     with audited("sale create", f"{name} {sku}", units=units, unit_price=unit_price, cap=cap, opens_at_ms=opens_at_ms,
                  closes_at_ms=closes_at_ms):  # fmt: skip
         if units <= 0 or cap <= 0 or unit_price < 0:
-            raise SaleCommandRejected("units and cap must be at least 1, and the price must not be negative")
+            raise SaleCommandRejected(_("units and cap must be at least 1, and the price must not be negative"))
         if closes_at_ms <= opens_at_ms:
-            raise SaleCommandRejected("a sale must end after it opens")
+            raise SaleCommandRejected(_("a sale must end after it opens"))
         if max(units, cap) > UNITS_MAX or unit_price * cap > AMOUNT_MAX:
-            raise SaleCommandRejected(f"at most {UNITS_MAX} units, and at most {AMOUNT_MAX} coins for one purchase")
+            text = _("at most {units} units, and at most {amount} coins for one purchase")
+            raise SaleCommandRejected(format_lazy(text, units=UNITS_MAX, amount=AMOUNT_MAX))
         if closes_at_ms > CLOSES_AT_MS_MAX:
-            raise SaleCommandRejected(f"a sale must end before {CLOSES_AT_MS_MAX} ms, got {closes_at_ms}")
-        for text in (name, sku):
-            if not 0 < len(text) <= TEXT_CHARACTERS_MAX or not text.isprintable():
-                raise SaleCommandRejected(
-                    f"name and sku must have 1 to {TEXT_CHARACTERS_MAX} printable characters, got {text!r:.120}"
-                )
+            text = _("a sale must end before {latest} ms, got {given}")
+            raise SaleCommandRejected(format_lazy(text, latest=CLOSES_AT_MS_MAX, given=closes_at_ms))
+        for given in (name, sku):
+            if not 0 < len(given) <= TEXT_CHARACTERS_MAX or not given.isprintable():
+                text = _("name and sku must have 1 to {most} printable characters, got {given}")
+                raise SaleCommandRejected(format_lazy(text, most=TEXT_CHARACTERS_MAX, given=f"{given!r:.120}"))
         sale = Sale.objects.create(name=name, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
         stock = Stock.objects.create(
             sale=sale, sku=sku, unit_price=unit_price, cap=cap, declared=units, available=units, version=1
@@ -68,7 +71,7 @@ def set_sale_state(sale_id: int, state: str) -> None:
         closed_at_ms = database_clock.now_ms() if state is SaleState.CLOSED else None
         changed = Sale.objects.filter(id=sale_id).exclude(state=SaleState.CLOSED)
         if changed.update(state=state, closed_at_ms=closed_at_ms) != 1:
-            raise SaleCommandRejected(f"sale {sale_id} does not exist or is already closed")
+            raise SaleCommandRejected(format_lazy(_("sale {sale} does not exist or is already closed"), sale=sale_id))
     sale_view.publish_view(sale_id)
 
 
@@ -84,9 +87,10 @@ def adjust_stock(sale_id: int, sku: str, units: int) -> Stock:
 def _adjust_locked(sale_id: int, sku: str, units: int) -> Stock:
     stock_id = Stock.objects.filter(sale_id=sale_id, sku=sku).values_list("id", flat=True).first()
     if stock_id is None:
-        raise SaleCommandRejected(f"sale {sale_id} has no article {sku!r}")
+        raise SaleCommandRejected(format_lazy(_("sale {sale} has no article {sku}"), sale=sale_id, sku=repr(sku)))
     if not 0 < abs(units) <= UNITS_MAX:
-        raise SaleCommandRejected(f"units must not be 0 and at most {UNITS_MAX}, got {units}")
+        text = _("units must not be 0 and at most {most}, got {given}")
+        raise SaleCommandRejected(format_lazy(text, most=UNITS_MAX, given=units))
     stock = lock_stocks([stock_id])[stock_id]
     accounts = (Account.SUPPLY, Account.AVAILABLE) if units > 0 else (Account.AVAILABLE, Account.SUPPLY)
     stock.move_units(*accounts, abs(units))
@@ -94,8 +98,8 @@ def _adjust_locked(sale_id: int, sku: str, units: int) -> Stock:
         with transaction.atomic():
             Stock.objects.filter(id=stock.id).update(available=stock.available, version=stock.version)
     except IntegrityError as error:
-        available = stock.available - units
-        raise SaleCommandRejected(f"cannot remove {-units} units: only {available} are available") from error
+        text = _("cannot remove {units} units: only {available} are available")
+        raise SaleCommandRejected(format_lazy(text, units=-units, available=stock.available - units)) from error
     _insert_entry(stock, *accounts, abs(units), EntryKind.ADJUST)
     return stock
 

@@ -19,12 +19,12 @@ GRANTS_PER_SCAN_MAX = 500
 """Of each gate, in each run of the sweep."""
 
 _SELECT_STRAY = """
-SELECT asked.stock_id, asked.request_id
-FROM unnest(%s::bigint[], %s::uuid[]) AS asked (stock_id, request_id)
+SELECT requested.stock_id, requested.request_id
+FROM unnest(%s::bigint[], %s::uuid[]) AS requested (stock_id, request_id)
 WHERE EXISTS (SELECT FROM inventory_decided AS there
-              WHERE there.request_id = asked.request_id AND there.decision <> 'RESERVED')
+              WHERE there.request_id = requested.request_id AND there.decision <> 'RESERVED')
    OR EXISTS (SELECT FROM inventory_hold AS there
-              WHERE there.request_id = asked.request_id AND there.state = 'released')
+              WHERE there.request_id = requested.request_id AND there.state = 'released')
 """
 
 _cursors: dict[tuple[int, int], int] = {}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -62,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    gc.disable()  # until the broker has started: what the start makes stays alive, so there is nothing to collect
+
     from mqcore import logs
     from mqcore.config import parse_config
     from mqcore.config_values import BadConfig
@@ -83,6 +83,9 @@ def _serve(options: argparse.Namespace) -> int:
     except BadConfig as error:
         return _fail(str(error))
 
+    import asyncio
+    import signal
+
     import uvloop
 
     from mqcore.broker import Broker, CannotStart
@@ -99,6 +102,7 @@ def _serve(options: argparse.Namespace) -> int:
             broker = Broker(config, real_world(config.log_dirs))
             await broker.start()
             gc.freeze()  # objects from the start stay alive, so later collections (and their pauses) can skip them
+            gc.enable()
         except (DirectoryLocked, ForeignFolder, CannotListen, CannotStart) as error:
             return _fail(str(error))
         except OSError as error:

@@ -6,7 +6,6 @@ because the table of topic settings (mqcore/log/topic_config.py) owns their type
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -148,10 +147,7 @@ def parse_config(
     `check_topic_default(name, value)` returns what is wrong with a topic default, or None. It raises KeyError for an
     unknown name.
     """
-    try:
-        pairs = dict(_flatten(tomllib.loads(text)))
-    except (ValueError, RecursionError) as error:  # ValueError also for a number with thousands of digits
-        raise BadConfig(f"the configuration file is not valid TOML: {error}") from error
+    pairs = _parse_toml(text) if text else {}
     for override in overrides:
         name, equals, value = override.partition("=")
         if not equals:
@@ -178,6 +174,15 @@ def parse_config(
     if config.metrics_listener:
         host_and_port(config.metrics_listener, "metrics.listener")
     return config
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    import tomllib  # here, because a broker without a file starts 3 ms faster without it
+
+    try:
+        return dict(_flatten(tomllib.loads(text)))
+    except (ValueError, RecursionError) as error:  # ValueError also for a number with thousands of digits
+        raise BadConfig(f"the configuration file is not valid TOML: {error}") from error
 
 
 def _topic_default(name: str, value: str, check: Callable[[str, str], str | None] | None) -> str:

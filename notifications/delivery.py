@@ -16,6 +16,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from notifications import channel_breaker, sinks
 from notifications.channel_breaker import CallPermit
@@ -91,9 +93,10 @@ def resend_delivery(number: int) -> Delivery:
         is_changed = given_up.update(state=DeliveryState.DUE, due_at=Now(), leased_until=None) == 1
         row = Delivery.objects.filter(id=number).first()
         if row is None:
-            raise DeliveryNotGivenUp(f"delivery {number} does not exist")
+            raise DeliveryNotGivenUp(format_lazy(_("delivery {id} does not exist"), id=number))
         if not is_changed:
-            raise DeliveryNotGivenUp(f"delivery {number} is {row.state}; only one that was given up can be sent again")
+            text = _("delivery {id} is {state}; only one that was given up can be sent again")
+            raise DeliveryNotGivenUp(format_lazy(text, id=number, state=row.state))
     return row
 
 

@@ -17,6 +17,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from orders import payment_attempts, refunds
 from orders.models import Discrepancy, Payment, ProviderLog
@@ -186,7 +188,8 @@ def close_discrepancy(number: int, *, because: str) -> Discrepancy:
         is_closed = opened.update(state=DiscrepancyState.SETTLED, settled_at=Now()) == 1
         found = Discrepancy.objects.filter(id=number).first()
         if found is None:
-            raise DiscrepancyNotOpen(f"discrepancy {number} does not exist")
+            raise DiscrepancyNotOpen(format_lazy(_("discrepancy {id} does not exist"), id=number))
         if not is_closed:
-            raise DiscrepancyNotOpen(f"discrepancy {number} is {found.state}; only open ones can be closed")
+            text = _("discrepancy {id} is {state}; only open ones can be closed")
+            raise DiscrepancyNotOpen(format_lazy(text, id=number, state=found.state))
     return found

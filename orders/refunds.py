@@ -11,6 +11,9 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils.functional import Promise
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from orders import locks
 from orders.events import OrderEvent
@@ -47,16 +50,17 @@ def refund_order(order_id: UUID, *, return_units: bool, because: str = "", actor
             raise RefundRejected(_rejection_reason(order_id))
         paid_with = locks.lock_counting_payment(order_id)
         if paid_with is None:
-            raise RefundRejected(f"order {order_id} is PAID but has no captured payment; run `seckill reconcile`")
+            text = _("order {order} is PAID but has no captured payment; run `seckill reconcile`")
+            raise RefundRejected(format_lazy(text, order=order_id))
         Payment.objects.filter(id=paid_with.id).update(state=PaymentState.REFUNDING)
         return Refund(order_id, paid_with.id, paid_with.amount)
 
 
-def _rejection_reason(order_id: UUID) -> str:
+def _rejection_reason(order_id: UUID) -> str | Promise:
     state = Order.objects.filter(id=order_id).values_list("state", flat=True).first()
     if state is None:
-        return f"order {order_id} does not exist"
-    return f"order {order_id} is {state}; only a PAID order can be refunded"
+        return format_lazy(_("order {order} does not exist"), order=order_id)
+    return format_lazy(_("order {order} is {state}; only a PAID order can be refunded"), order=order_id, state=state)
 
 
 def send_refund(payment_id: UUID) -> bool:

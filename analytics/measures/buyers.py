@@ -24,9 +24,9 @@ def buyers(events: DataFrame) -> DataFrame:
     """One row for each user and sale, so the table grows with the number of users."""
     from pyspark.sql import functions as f
 
-    asked = readable(events).where(f.col("kind").isin(REQUESTED, "RESERVED", *REFUSED))
+    relevant = readable(events).where(f.col("kind").isin(REQUESTED, "RESERVED", *REFUSED))
     at_ms = f.when(f.col("kind") == REQUESTED, f.col("at_ms"))
-    return asked.groupBy("sale_id", "user_id").agg(
+    return relevant.groupBy("sale_id", "user_id").agg(
         count_of(REQUESTED).alias("requests"),
         count_of(*REFUSED).alias("refused"),
         count_of("RESERVED").alias("granted"),

@@ -48,8 +48,8 @@ def totals(events: DataFrame) -> DataFrame:
 def skus(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    asked = readable(events).where(f.col("kind").isin(REQUESTED, *DECISIONS))
-    return asked.groupBy("sale_id", "sku").agg(
+    relevant = readable(events).where(f.col("kind").isin(REQUESTED, *DECISIONS))
+    return relevant.groupBy("sale_id", "sku").agg(
         count_of(REQUESTED).alias("requests"),
         sum_of(REQUESTED).alias("wanted"),
         sum_of("RESERVED").alias("reserved"),

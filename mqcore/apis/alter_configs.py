@@ -6,11 +6,14 @@ Versions: all have the same fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Later, Response
 from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
 from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ResourceEdits
-from mqcore.wire.requests.alter_configs import AlterConfigsRequest, AlterConfigsResource
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.alter_configs import AlterConfigsRequest, AlterConfigsResource
 
 API = Api(33, "AlterConfigs", 0, 2)
 

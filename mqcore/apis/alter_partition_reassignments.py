@@ -5,13 +5,17 @@ Versions: 1 adds the flag that forbids changing the replication factor.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition_image
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-)
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+    )
 
 API = Api(45, "AlterPartitionReassignments", 0, 1)
 

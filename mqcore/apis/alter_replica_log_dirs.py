@@ -6,12 +6,15 @@ Versions: all have the same fields.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.describe_log_dirs import log_dir
 from mqcore.apis.lookup import find_partition
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 
 API = Api(34, "AlterReplicaLogDirs", 1, 2)
 

@@ -7,10 +7,13 @@ version of 0.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.api_versions import ApiVersionsRequest
 
 API = Api(18, "ApiVersions", 0, 4)
 

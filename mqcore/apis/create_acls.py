@@ -5,9 +5,13 @@ Versions: 1 adds the pattern type, 3 users as resources.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.describe_acls import NO_ACCESS_CONTROL
-from mqcore.wire.requests.create_acls import CreateAclsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.create_acls import CreateAclsRequest
 
 API = Api(30, "CreateAcls", 1, 3)
 

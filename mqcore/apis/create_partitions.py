@@ -6,12 +6,15 @@ Versions: all have the same fields. Left out: quotas for creating partitions (KI
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Later, Response
 from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
 from mqcore.controller.commands import CreatePartitions, PartitionIncrease
 from mqcore.identity import BrokerId
-from mqcore.wire.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
 API = Api(37, "CreatePartitions", 0, 3)
 

@@ -7,6 +7,7 @@ id. Left out: quotas for creating topics (KIP-599, version 6).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mqcore.apis.call import Api, Call, Later, Response
@@ -16,7 +17,9 @@ from mqcore.controller.commands import CreatedTopic, CreateTopics, NewTopic
 from mqcore.controller.setting_layers import layers
 from mqcore.identity import BrokerId
 from mqcore.log.topic_config import TOPIC_SETTINGS
-from mqcore.wire.requests.create_topics import CreatableTopic, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.create_topics import CreatableTopic, CreateTopicsRequest
 
 API = Api(19, "CreateTopics", 2, 7)
 

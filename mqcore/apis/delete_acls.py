@@ -5,9 +5,13 @@ Versions: 1 adds the pattern type, 3 users as resources.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.describe_acls import NO_ACCESS_CONTROL
-from mqcore.wire.requests.delete_acls import DeleteAclsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.delete_acls import DeleteAclsRequest
 
 API = Api(31, "DeleteAcls", 1, 3)
 

@@ -5,10 +5,14 @@ Versions: all have the same fields.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.groups.commands import DeleteGroup
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.delete_groups import DeleteGroupsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.delete_groups import DeleteGroupsRequest
 
 API = Api(42, "DeleteGroups", 0, 2)
 

@@ -5,11 +5,15 @@ Versions: all have the same fields.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition
 from mqcore.identity import INTERNAL_TOPICS, Offset
 from mqcore.wire.errors import ErrorCode, Refusal
-from mqcore.wire.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest
 
 API = Api(21, "DeleteRecords", 0, 2)
 

@@ -6,12 +6,15 @@ Versions: 5 adds error messages; 6 moves the names into a list of topics that ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mqcore.apis.call import Api, Call, Later, Response
 from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
 from mqcore.controller.commands import DeletedTopic, DeleteTopics
-from mqcore.wire.requests.delete_topics import DeleteTopicsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.delete_topics import DeleteTopicsRequest
 
 API = Api(20, "DeleteTopics", 1, 6)
 

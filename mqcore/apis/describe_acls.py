@@ -5,9 +5,13 @@ Versions: 1 adds the pattern type, 3 users as resources.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_acls import DescribeAclsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_acls import DescribeAclsRequest
 
 API = Api(29, "DescribeAcls", 1, 3)
 

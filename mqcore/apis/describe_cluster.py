@@ -5,10 +5,14 @@ Versions: 1 adds the endpoint type (KIP-919), 2 the flag for fenced brokers (KIP
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.operations import ALL_CLUSTER_OPERATIONS, NOT_REQUESTED
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_cluster import DescribeClusterRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_cluster import DescribeClusterRequest
 
 API = Api(60, "DescribeCluster", 0, 2)
 

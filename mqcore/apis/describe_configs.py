@@ -7,6 +7,7 @@ Left out: client metrics and groups have no settings, and log levels cannot be c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.controller_requests import error_of, message_of
@@ -30,7 +31,9 @@ from mqcore.controller.topics import topic_name_error
 from mqcore.log.setting_types import SettingType
 from mqcore.log.topic_config import TOPIC_SETTINGS
 from mqcore.wire.errors import ErrorCode, Refusal
-from mqcore.wire.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 API = Api(32, "DescribeConfigs", 1, 4)
 

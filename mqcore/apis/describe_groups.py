@@ -6,13 +6,15 @@ group, which was "Dead" before (KIP-1043).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.operations import ALL_GROUP_OPERATIONS, NOT_REQUESTED
 from mqcore.groups.commands import Describe, Description, Phase
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_groups import DescribeGroupsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_groups import DescribeGroupsRequest
 
 API = Api(15, "DescribeGroups", 0, 6)
 

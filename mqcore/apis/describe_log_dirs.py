@@ -6,12 +6,15 @@ Versions: 3 adds an error code for the whole response, 4 the free bytes of the v
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.services import Services
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_log_dirs import DescribeLogDirsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_log_dirs import DescribeLogDirsRequest
 
 API = Api(35, "DescribeLogDirs", 1, 4)
 

@@ -5,10 +5,14 @@ Left out: the start offset of an open transaction, because there are no transact
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_producers import DescribeProducersRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_producers import DescribeProducersRequest
 
 API = Api(61, "DescribeProducers", 0, 0)
 

@@ -5,10 +5,14 @@ Versions: 1 adds the times of fetches (KIP-836), 2 the directory ids and the add
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.identity import METADATA_TOPIC
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_quorum import DescribeQuorumRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_quorum import DescribeQuorumRequest
 
 API = Api(55, "DescribeQuorum", 0, 2)
 

@@ -5,6 +5,8 @@ Left out: eligible leader replicas. Their arrays are empty and not null, because
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import has_offline_replica
 from mqcore.apis.operations import ALL_TOPIC_OPERATIONS
@@ -12,7 +14,9 @@ from mqcore.apis.services import Services
 from mqcore.controller.image import PartitionImage, TopicImage
 from mqcore.controller.topics import topic_name_error
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.describe_topic_partitions import DescribeTopicPartitionsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.describe_topic_partitions import DescribeTopicPartitionsRequest
 
 API = Api(75, "DescribeTopicPartitions", 0, 0)
 

@@ -5,10 +5,14 @@ Versions: 1 adds unclean elections (KIP-460) and an error code for the whole res
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_partition_image
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.elect_leaders import ElectLeadersRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.elect_leaders import ElectLeadersRequest
 
 API = Api(43, "ElectLeaders", 0, 2)
 

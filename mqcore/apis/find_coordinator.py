@@ -6,12 +6,16 @@ Left out: coordinators of transactions and of share groups.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.services import Services
 from mqcore.groups.records import partition_of
 from mqcore.identity import OFFSETS_TOPIC
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.find_coordinator import FindCoordinatorRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.find_coordinator import FindCoordinatorRequest
 
 API = Api(10, "FindCoordinator", 0, 6)
 

@@ -5,10 +5,14 @@ Versions: 3 adds group.instance.id.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.groups import commands
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.heartbeat import HeartbeatRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.heartbeat import HeartbeatRequest
 
 API = Api(12, "Heartbeat", 0, 4)
 

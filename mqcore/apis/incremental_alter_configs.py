@@ -5,10 +5,14 @@ Versions: all have the same fields.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.alter_configs import submit_edits
 from mqcore.apis.call import Api, Call, Later
 from mqcore.controller.commands import ConfigEdit, ResourceEdits
-from mqcore.wire.requests.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 
 API = Api(44, "IncrementalAlterConfigs", 0, 1)
 

@@ -8,11 +8,15 @@ Left out: transactional ids.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.controller.commands import ProducerIdBlock, ReserveProducerIds
 from mqcore.identity import BrokerId
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.init_producer_id import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.init_producer_id import InitProducerIdRequest
 
 API = Api(22, "InitProducerId", 0, 5)
 

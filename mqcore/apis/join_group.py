@@ -6,10 +6,14 @@ Versions: 4 makes a client without a member id fetch one and join again with it 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.groups.commands import AbandonJoin, Join, JoinAnswer
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.join_group import JoinGroupRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.join_group import JoinGroupRequest
 
 API = Api(11, "JoinGroup", 0, 9)
 

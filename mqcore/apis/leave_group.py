@@ -6,10 +6,14 @@ which is ignored.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.groups.commands import Leave, LeaveAnswer
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.leave_group import LeaveGroupRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.leave_group import LeaveGroupRequest
 
 API = Api(13, "LeaveGroup", 0, 5)
 

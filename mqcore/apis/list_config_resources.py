@@ -6,12 +6,15 @@ Versions: 0 lists only client metrics, which this broker does not have; 1 adds a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
 from mqcore.controller.facts import ResourceType
 from mqcore.controller.image import ClusterImage
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.list_config_resources import ListConfigResourcesRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.list_config_resources import ListConfigResourcesRequest
 
 API = Api(74, "ListConfigResources", 0, 1)
 

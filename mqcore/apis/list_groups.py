@@ -5,9 +5,13 @@ Versions: 4 adds the state and a filter for it (KIP-518), 5 the type and a filte
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.list_groups import ListGroupsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.list_groups import ListGroupsRequest
 
 API = Api(16, "ListGroups", 0, 5)
 

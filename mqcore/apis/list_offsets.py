@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_readable_partition
@@ -20,7 +21,9 @@ from mqcore.partitions.partition import Partition
 from mqcore.wire.batches import BadBatch
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.fetch import READ_COMMITTED
-from mqcore.wire.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 
 API = Api(2, "ListOffsets", 1, 11)
 

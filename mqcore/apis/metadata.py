@@ -7,6 +7,8 @@ for the whole response.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import has_offline_replica
 from mqcore.apis.operations import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_REQUESTED
@@ -19,7 +21,9 @@ from mqcore.identity import INTERNAL_TOPICS
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.fast_primitives import Piece
 from mqcore.wire.messages import encode_response
-from mqcore.wire.requests.metadata import MetadataRequest, MetadataRequestTopic
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.metadata import MetadataRequest, MetadataRequestTopic
 
 API = Api(3, "Metadata", 0, 13)
 

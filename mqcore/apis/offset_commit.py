@@ -6,12 +6,16 @@ unknown group, which was ILLEGAL_GENERATION before (KIP-848); 10 has topic ids i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_topic
 from mqcore.groups.commands import CommitAnswer, CommitOffsets, OffsetToCommit
 from mqcore.identity import LeaderEpoch, Offset
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.offset_commit import OffsetCommitRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.offset_commit import OffsetCommitRequest
 
 API = Api(8, "OffsetCommit", 2, 10)
 

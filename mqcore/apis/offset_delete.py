@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.apis.lookup import find_partition_image
 from mqcore.groups.commands import DeleteOffsets, DeleteOffsetsAnswer
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.offset_delete import OffsetDeleteRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.offset_delete import OffsetDeleteRequest
 
 API = Api(47, "OffsetDelete", 0, 0)
 

@@ -7,6 +7,7 @@ transactions; 8 asks for several groups at once, 9 adds the member (KIP-848), 10
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
@@ -16,12 +17,14 @@ from mqcore.groups.commands import FetchAnswer, FetchOffsets
 from mqcore.groups.facts import CommittedOffset
 from mqcore.identity import Offset
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestGroup,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
+    )
 
 API = Api(9, "OffsetFetch", 1, 10)
 
@@ -29,10 +32,10 @@ GROUP_ERROR = 2
 BATCHED = 8
 TOPIC_IDS = 10
 
-GroupRequest = OffsetFetchRequest | OffsetFetchRequestGroup
+GroupRequest: TypeAlias = "OffsetFetchRequest | OffsetFetchRequestGroup"
 """Before version 8 the request itself names its one group."""
 
-TopicRequest = OffsetFetchRequestTopic | OffsetFetchRequestTopics
+TopicRequest: TypeAlias = "OffsetFetchRequestTopic | OffsetFetchRequestTopics"
 Offsets = Mapping[tuple[str, int], CommittedOffset]
 
 NOT_COMMITTED = CommittedOffset(Offset(-1))
@@ -78,7 +81,7 @@ def _name(call: Call, topic: TopicRequest) -> str | ErrorCode:
 
 
 def _topic_id(topic: TopicRequest) -> UUID | None:
-    return topic.topic_id if isinstance(topic, OffsetFetchRequestTopics) else None
+    return getattr(topic, "topic_id", None)  # before version 8 it has none
 
 
 def _group(call: Call, group: GroupRequest, answer: FetchAnswer | ErrorCode) -> Response:

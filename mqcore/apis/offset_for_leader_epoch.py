@@ -5,10 +5,14 @@ Versions: 2, the first served, has the current leader epoch for fencing; 3 adds 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.apis.lookup import find_readable_partition
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 
 API = Api(23, "OffsetForLeaderEpoch", 2, 4)
 

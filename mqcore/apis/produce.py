@@ -69,7 +69,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceAnswer | Later | None:
                 appended = found.append(records, now_ms)
                 if not isinstance(appended, Refusal):
                     base_offset, end, append_time_ms, _ = appended
-                    results.append(ProducedPartition(index, 0, base_offset, append_time_ms, found.log_start_offset))
+                    results.append(ProducedPartition(index, 0, base_offset, append_time_ms, found.log.start_offset))
                     if found.high_watermark < end:
                         pending.append(PendingAppend(found, end, Position(topic_at, partition_at)))
                     continue

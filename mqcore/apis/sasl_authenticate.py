@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.sasl_authenticate import SaslAuthenticateRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.sasl_authenticate import SaslAuthenticateRequest
 
 API = Api(36, "SaslAuthenticate", 0, 2)
 

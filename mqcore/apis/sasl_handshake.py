@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.sasl_handshake import SaslHandshakeRequest
 
 API = Api(17, "SaslHandshake", 0, 1)
 

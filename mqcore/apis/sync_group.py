@@ -5,10 +5,14 @@ Versions: 3 adds group.instance.id; 5 makes members name the protocol they expec
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import LATER, Api, Call, Later, Response
 from mqcore.groups.commands import Sync, SyncAnswer
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.sync_group import SyncGroupRequest
 
 API = Api(14, "SyncGroup", 0, 5)
 

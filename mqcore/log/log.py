@@ -98,11 +98,13 @@ class Log:
         """Append stamped batches in one write. After an OSError nothing has changed."""
         self.faults.check()
         last = headers[-1]
+        last_offset = last.base_offset + last.last_offset_delta
         segment = self.segments.items[-1]
-        is_full = segment.size and must_roll(
+        size = segment.size
+        is_full = size and must_roll(
             self.config,
-            segment.size + len(batches),
-            last.base_offset + last.last_offset_delta - segment.base_offset,
+            size + len(batches),
+            last_offset - segment.base_offset,
             segment.index_bytes,
             segment_age_ms(segment.first_timestamp, last.max_timestamp, now_ms - self._segment_created_ms),
             segment.stem,
@@ -114,7 +116,7 @@ class Log:
                 if error.errno not in DESCRIPTOR_ERRNOS or not self.segments.has_room(len(batches)):
                     raise  # otherwise the active segment may grow beyond its limit
             segment = self.segments.active
-        if last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+        if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             self._begin_segment(headers[0].base_offset, now_ms)
             segment = self.segments.active
         try:  # not a context manager, because this is the hot path
@@ -126,7 +128,7 @@ class Log:
             if header.leader_epoch > self.epochs.last_epoch:
                 self.epochs.begin(header.leader_epoch, header.base_offset)
             self._observer.observe(header)
-        self.end_offset = last.base_offset + last.last_offset_delta + 1
+        self.end_offset = last_offset + 1
         self._has_changed = True
 
     def roll(self, now_ms: int) -> None:

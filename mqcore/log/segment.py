@@ -76,7 +76,7 @@ class Segment:
     def add_to_indexes(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
         """Index a batch of the file, if it is due for an entry. Called for every batch in order."""
         last_offset = header.base_offset + header.last_offset_delta
-        if header.max_timestamp > self.largest_timestamp and header.records_count:
+        if header.max_timestamp > self.largest[0] and header.records_count:
             self._largest = (header.max_timestamp, last_offset)
         if position == 0:
             self._first_timestamp = header.max_timestamp

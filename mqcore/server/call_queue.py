@@ -27,10 +27,11 @@ class CallQueue:
         return len(self.waiting)
 
     def count_if_waiting(self, call: ServerCall, request_bytes: int) -> bool:
-        """Count the memory of a call that waits for its answer or for those before it. False if it does not wait."""
+        """Count the memory of a call that waits for its answer or for those before it. Returns whether reading may have
+        to pause, because the call waits or the queue is full."""
         calls = self.waiting
-        if not calls or (call.is_answered and calls[0].is_answered):
-            return False
+        if not calls or (call.pieces is not None and calls[0].pieces is not None):
+            return len(calls) >= self._calls_max
         call.held_bytes = call.memory_bytes(request_bytes)
         self._count(call.held_bytes)
         return True
@@ -45,14 +46,10 @@ class CallQueue:
                 self._count(-call.held_bytes)
 
     @property
-    def is_full(self) -> bool:
-        return len(self.waiting) >= self._calls_max
-
-    @property
     def has_too_much_waiting(self) -> bool:
         """One request may always wait. More of them may wait only while they are few and small."""
         is_large = self.waiting_bytes > WAITING_BYTES_MAX or self._limits.is_crowded
-        return self.is_full or (is_large and bool(self.waiting))
+        return len(self.waiting) >= self._calls_max or (is_large and bool(self.waiting))
 
     def drop_all(self) -> None:
         """The client has disconnected."""

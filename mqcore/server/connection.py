@@ -158,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_new:
             self._is_new = False
             self._receiving.frame_limit = self._limits.config.socket_request_max_bytes
-        if self._calls.count_if_waiting(call, len(frame)) or self._calls.is_full:
+        if self._calls.count_if_waiting(call, len(frame)):
             self._apply_backpressure()
 
     def shrink(self) -> None:

@@ -103,7 +103,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 def check_crc(data: Buffer, header: BatchHeader, position: int = 0) -> None:
     """`BadBatch` unless the batch is complete and its CRC is right."""
-    end = position + header.size
+    end = position + header.length + LENGTH_OVERHEAD
     if end > len(data):
         raise BadBatch(f"batch of {header.size} bytes is incomplete")
     if crc32c(memoryview(data)[position + CRC_START : end]) != header.crc:

@@ -135,6 +135,7 @@ def topic_prefix(name: str | None, id: UUID | None, flexible: bool, by_id: bool)
     return (uvarint(len(encoded) + 1) if flexible else _INT16.pack(len(encoded))) + encoded
 
 
+@lru_cache(maxsize=1024)
 def count_prefix(count: int, flexible: bool) -> bytes:
     return uvarint(count + 1) if flexible else _INT32.pack(count)
 

@@ -2,7 +2,7 @@
 
 Requests are decoded into the types of `requests`; responses are encoded from mappings. Field names are Kafka's in snake
 case. A field of type uuid is None for the zero UUID. Readers and writers are compiled when a message is first used in a
-version, so startup pays for none of them.
+version, and the compiler is imported then, so startup pays for none of them.
 
 A frame may be longer than its message. Kafka ignores the rest, and some clients rely on that.
 """
@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mqcore.wire.batches import Buffer
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.primitives import Reader, Writer
-from mqcore.wire.schema_codecs import ReadFunction, WriteFunction, compile_reader, compile_writer
-from mqcore.wire.schemas import Schema, load_schema
+
+if TYPE_CHECKING:
+    from mqcore.wire.schema_codecs import ReadFunction, WriteFunction
+    from mqcore.wire.schemas import Schema
 
 NAMES: Final[dict[int, str]] = {
     0: "Produce",
@@ -92,12 +94,12 @@ def encode_response(key: int, version: int, response: Mapping[str, Any]) -> byte
 
 def decode_response(key: int, version: int, body: Buffer) -> Any:
     """For tests, and for a broker that is a client of another one."""
-    return compile_reader(_schema(key, "Response"), version)(Reader(body))
+    return _reader(_schema(key, "Response"), version)(Reader(body))
 
 
 def encode_request(key: int, version: int, request: Mapping[str, Any]) -> bytes:
     writer = Writer()
-    compile_writer(_schema(key, "Request"), version)(writer, request)
+    _writer(_schema(key, "Request"), version)(writer, request)
     return writer.finish()
 
 
@@ -109,7 +111,7 @@ def _request_reader(key: int, version: int) -> ReadFunction:
     schema = _schema(key, "Request") if key in NAMES else None
     if schema is None or version not in schema.versions:
         raise BadFrame(f"API key {key} has no version {version}")
-    return compile_reader(schema, version)
+    return _reader(schema, version)
 
 
 @cache
@@ -117,9 +119,23 @@ def _response_writer(key: int, version: int) -> WriteFunction:
     schema = _schema(key, "Response")
     if version not in schema.versions:
         raise ValueError(f"version {version} does not exist")
-    return compile_writer(schema, version)
+    return _writer(schema, version)
 
 
 @cache
 def _schema(key: int, kind: str) -> Schema:
+    from mqcore.wire.schemas import load_schema
+
     return load_schema(NAMES[key] + kind)
+
+
+def _reader(schema: Schema, version: int) -> ReadFunction:
+    from mqcore.wire.schema_codecs import compile_reader
+
+    return compile_reader(schema, version)
+
+
+def _writer(schema: Schema, version: int) -> WriteFunction:
+    from mqcore.wire.schema_codecs import compile_writer
+
+    return compile_writer(schema, version)

@@ -3,7 +3,8 @@
     with audited("sale adjust", f"sale {sale_id} {sku}", units=units):
         …
 
-A refused command (an exception, or another `result`) leaves a row too, because attempts are worth knowing.
+A refused command (an exception, or another `result`) leaves a row too, because attempts are worth knowing. The trail is
+in English whatever the operator's language is, so it can be searched.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
+from django.utils import translation
+from django.utils.functional import Promise
 
 from seckill.audit.models import AuditEntry
 
@@ -33,7 +36,7 @@ RESULT_MAX = 2000
 class AuditedAction:
     """The block may change `result` while it runs."""
 
-    result: str = DONE
+    result: str | Promise = DONE
 
 
 _actor: ContextVar[str | None] = ContextVar("actor", default=None)
@@ -87,17 +90,20 @@ def current_operator() -> str:
 
 def _note_refusal(verb: str, target: str, actor: str | None, arguments: dict[str, Any], fault: Exception) -> None:
     try:
-        _write(verb, target, actor, arguments, f"{type(fault).__name__}: {fault}")
+        with translation.override(settings.LANGUAGE_CODE):
+            _write(verb, target, actor, arguments, f"{type(fault).__name__}: {fault}")
     except DatabaseError as away:  # perhaps the reason for the refusal
         log.warning("cannot write the audit trail", extra={"verb": verb, "target": target, "reason": str(away)})
 
 
-def _write(verb: str, target: str, actor: str | None, arguments: dict[str, Any], result: str) -> None:
+def _write(verb: str, target: str, actor: str | None, arguments: dict[str, Any], result: str | Promise) -> None:
+    with translation.override(settings.LANGUAGE_CODE):
+        text = str(result)
     AuditEntry.objects.create(
         actor=(actor or current_operator())[:200],
         verb=verb,
         target=target[:200],
         arguments=arguments,
-        result=result.replace("\0", "\\0")[:RESULT_MAX],
+        result=text.replace("\0", "\\0")[:RESULT_MAX],
     )
-    log.info("audited", extra={"verb": verb, "target": target, "result": result[:200]})
+    log.info("audited", extra={"verb": verb, "target": target, "result": text[:200]})

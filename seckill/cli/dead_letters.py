@@ -101,7 +101,7 @@ def replay(
     start_django_on_stack()
     from seckill.messaging import dead_letters as letters
 
-    def attempt(letter: Any) -> str | None:
+    def attempt(letter: Any) -> object:
         if not yes:
             return letters.find_replay_obstacle(letter)
         return letters.replay(letter, create_handler(letter.group), quarantined=quarantined)
@@ -120,14 +120,14 @@ def discard(
     start_django_on_stack()
     from seckill.messaging import dead_letters as letters
 
-    def attempt(letter: Any) -> str | None:
+    def attempt(letter: Any) -> object:
         return letters.discard(letter, create_handler(letter.group), because) if yes else None
 
     return _for_each(ids, group, "discarded", attempt, yes=yes)
 
 
 def _for_each(
-    ids: list[int] | None, group: str | None, done: str, attempt: Callable[[Any], str | None], *, yes: bool
+    ids: list[int] | None, group: str | None, done: str, attempt: Callable[[Any], object], *, yes: bool
 ) -> int:
     """`attempt` returns why it failed, or None."""
     from seckill.messaging.dead_letters import list_dead_letters

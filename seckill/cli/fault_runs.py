@@ -46,6 +46,13 @@ def _check_first_port(first_port: int) -> None:
         raise CommandError(f"--first-port must be {PORT_MIN} to {highest}, got {first_port}", USAGE_ERROR)
 
 
+def run_command(names: Sequence[str], *, seed: int, scale: float, together: int, write: Path) -> str:
+    """The command that repeats a run, with the options that change its results."""
+    options = {"--seed": (seed, 1), "--scale": (scale, 1), "--together": (together, 1)}
+    given = [f"{option} {value:g}" for option, (value, default) in options.items() if value != default]
+    return " ".join(["seckill faults run", *names, *given, f"--write {write}"])
+
+
 def run_cases(
     names: Sequence[str], folder: Path, *, resume: bool, seed: int, scale: float, together: int, first_port: int,
     write: Path | None,
@@ -72,7 +79,7 @@ def run_cases(
     page = folder / "faults.html"
     page.write_text(html_page.render_faults(done, seed, scale), encoding="utf-8")
     if write:
-        command = f"seckill faults run {' '.join(names)} --write {write}"
+        command = run_command(names, seed=seed, scale=scale, together=together, write=write)
         markdown_page.write_faults_page(done, folder, write, command, scale)
     out.print(_table(done))
     failures = [row for row in done if not row.behaved]

@@ -29,6 +29,7 @@ RANGES = {
     "gateway_workers": (1, 64),
     "gateway_connections": (64, 100_000),
 }
+CHOICES = {"message_language": ("en", "zh-hans")}
 REDIS, HTTP = ("redis", "rediss", "unix"), ("http", "https")
 SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -81,6 +82,7 @@ class Environment:
     sinks_url: str = "http://127.0.0.1:8101"
     payment_ttl_s: int = 900
     purchase_deadline_s: int = 600
+    message_language: str = "en"  # language of all messages to buyers: en or zh-hans
     retention_days: int = 30  # how long finished rows are kept, at least 8 (docs/retention.md); 0: for good
     expected_pace: int = 0  # requests per second that inventory is expected to decide, until measured; 0: unknown
     stack_folder: str = ""  # folder of the stack of this process: its socket, its evidence, its reports
@@ -119,6 +121,10 @@ def _parse_all(variables: Mapping[str, str]) -> Environment:
         value = getattr(environment, field)
         if not least <= value <= most:
             raise BadEnvironment(f"{PREFIX}{field.upper()} must be {least} to {most}, got {value}")
+    for field, choices in CHOICES.items():
+        if getattr(environment, field) not in choices:
+            wanted, got = " or ".join(choices), getattr(environment, field)
+            raise BadEnvironment(f"{PREFIX}{field.upper()} must be {wanted}, got {got!r}")
     return environment
 
 

@@ -47,7 +47,7 @@ def letter(request: HttpRequest, number: int) -> HttpResponse:
     if request.method == "POST":
         require_permission(request, f"letter {request.POST.get('verb', '')}")
         obstacle, done = _apply_verb(found, request.POST)
-        set_notice(request, done if obstacle is None else obstacle, is_good=obstacle is None)
+        set_notice(request, done if obstacle is None else str(obstacle), is_good=obstacle is None)
         return HttpResponseRedirect(request.path, status=303)
     context = {
         "letter": found,
@@ -63,7 +63,7 @@ def letter(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, "console/letter.html", context)
 
 
-def _apply_verb(letter: DeadLetter, form: Any) -> tuple[str | None, str]:
+def _apply_verb(letter: DeadLetter, form: Any) -> tuple[dead_letters.Obstacle | None, str]:
     """Why it failed, or None, and what the operator is told otherwise."""
     match form.get("verb"):
         case "replay":

@@ -78,6 +78,18 @@ PROCESS_STATES: dict[str, Label] = {
     "down": _("stopped"),
 }
 
+TRACE_PLACES: dict[str, Label] = {
+    "gateway": _("gateway"),
+    "dead letters": _("dead letters"),
+    "decision": _("decision"),
+    "ledger": _("ledger"),
+    "order": _("order"),
+    "payment": _("payment"),
+    "delivery": _("delivery"),
+    "shown": _("shown"),
+}
+"""Where a step of the trace page happened. Positions of records stay as they are."""
+
 INVARIANTS = (
     gettext_noop("units oversold"),
     gettext_noop("units that the ledger does not explain"),

@@ -56,8 +56,15 @@ def send_to_stack(command: dict[str, Any]) -> str:
             raise OperationRefused(gettext("The stack is not answering.")) from fault
         action.result = str(answer.get("error", action.result))
         if "error" in answer:
-            raise OperationRefused(str(answer["error"]))
+            raise OperationRefused(_refusal(answer))
     return str(RESULTS[command["command"]]) % {"name": target}
+
+
+def _refusal(answer: control.Reply) -> str:
+    """The stack's refusal in the operator's language; a fault without a template as it is."""
+    if "template" not in answer:
+        return str(answer["error"])
+    return gettext(str(answer["template"])).format(**answer["facts"])
 
 
 class Fault(NamedTuple):

@@ -1,7 +1,8 @@
 """The trace page: any id of a request, an order or a payment, or a buyer's name, becomes one timeline.
 
 The steps are described by seckill/report/timeline.py, as in the report. The page reads tables only, so it knows the
-database transaction of a step, while the report also knows the client's side.
+database transaction of a step, while the report also knows the client's side. The page translates them; codes of states
+and decisions stay as they are in the tables.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from uuid import UUID
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
+from seckill.console.labels import TRACE_PLACES, state_label
 from seckill.console.staff import operator_required
 from seckill.report import timeline
-from seckill.report.timeline import TimelineStep
+from seckill.report.timeline import Sentence, TimelineStep
 
 STEPS_MAX = 500
 
@@ -74,9 +77,21 @@ def trace(request: HttpRequest) -> HttpResponse:
     context = {
         "id": text,
         "has_searched": bool(text),
-        "steps": fetch_timeline(requests),
+        "steps": [translate_step(step) for step in fetch_timeline(requests)],
     }
     return render(request, "console/trace.html", context)
+
+
+def translate_step(step: TimelineStep) -> TimelineStep:
+    """In the operator's language."""
+    return step._replace(where=state_label(TRACE_PLACES, step.where), what=_translate(step.what))
+
+
+def _translate(text: str) -> str:
+    if not isinstance(text, Sentence):
+        return text
+    facts = {name: _translate(fact) if isinstance(fact, str) else fact for name, fact in text.facts.items()}
+    return gettext(text.template).format(**facts)
 
 
 def find_requests(text: str) -> list[UUID]:

@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 
 from seckill.messaging.partitioners import SlotTable
+from seckill.messaging.records import CRASHED
 from seckill.messaging.topics import PURCHASE_REQUESTS
 
 CONNECT_SECONDS_MAX = 5
@@ -262,7 +263,8 @@ class SaleDatabase:
     def dead_letters_of_killer(self, user: str) -> int:
         """Dead letters of this user's requests that were given up because every consumer crashed on them."""
         return self.number(
-            "SELECT count(*) FROM streams_dead_letter WHERE reason LIKE '%%crash%%' AND convert_from(key, 'UTF8') = %s",
+            "SELECT count(*) FROM streams_dead_letter WHERE reason LIKE %s AND convert_from(key, 'UTF8') = %s",
+            f"{CRASHED}%",
             user,
         )
 

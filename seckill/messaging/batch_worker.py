@@ -21,6 +21,7 @@ from seckill.messaging import dead_letters, fault_points, offsets
 from seckill.messaging.dead_letter_circuit import DeadLetterCircuit
 from seckill.messaging.offsets import PartitionClaim
 from seckill.messaging.records import (
+    CRASHED,
     Batch,
     Handler,
     HandlesDeadLetters,
@@ -68,7 +69,7 @@ class BatchWorker:
         """Process all the records, which begin at `start`, and return the offset after them. If this raises, a part of
         them may have been committed: `offsets.current_offset` says how many."""
         if start == claim.next_offset and claim.crash_count >= CRASHES_MAX:
-            reason = f"the process crashed {claim.crash_count} times while processing this record"
+            reason = f"{CRASHED} {claim.crash_count} times while processing this record"
             start = self._commit_dead_letter(claim, records[0], start, reason, claim.crash_count)
             records = records[1:]
         alone_count = sum(1 for record in records if record.offset < claim.single_step_until)

@@ -14,6 +14,9 @@ from uuid import uuid4
 
 from django.db import DataError, transaction
 from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from seckill.audit.trail import audited
 from seckill.messaging import offsets, outbox
@@ -29,6 +32,8 @@ LETTER_BYTES_MAX = 512 * 1024
 HEADERS_MAX, HEADER_CHARACTERS_MAX = 32, 1000
 
 State = DeadLetter.State
+Obstacle = str | Promise
+"""Why a letter was not replayed or discarded. Texts of exceptions are not translated."""
 
 
 def record_dead_letter(claim: offsets.PartitionClaim, record: Any, *, reason: str, attempts: int) -> None:
@@ -76,10 +81,10 @@ def list_dead_letters(*, group: str | None = None, state: str | None = None) -> 
     return list(letters)
 
 
-def find_replay_obstacle(letter: DeadLetter) -> str | None:
+def find_replay_obstacle(letter: DeadLetter) -> Obstacle | None:
     """Why a replay would be refused (its state, or an unreadable record), or None. Changes nothing."""
     if letter.state not in (State.OPEN, State.QUARANTINED):
-        return f"is {letter.state}"
+        return _already(letter)
     try:
         decode_record(_record(letter))
     except PermanentFailure as bad:
@@ -87,7 +92,7 @@ def find_replay_obstacle(letter: DeadLetter) -> str | None:
     return None
 
 
-def replay(letter: DeadLetter, handler: Handler, *, quarantined: bool = False) -> str | None:
+def replay(letter: DeadLetter, handler: Handler, *, quarantined: bool = False) -> Obstacle | None:
     """Returns None, or why it failed. After `REPLAYS_MAX` failures it needs `quarantined`."""
     assert handler.group == letter.group
     with audited("letters replay", _name(letter), id=letter.id) as act:
@@ -96,12 +101,12 @@ def replay(letter: DeadLetter, handler: Handler, *, quarantined: bool = False) -
     return why
 
 
-def _replay(letter: DeadLetter, handler: Handler, *, quarantined: bool) -> str | None:
+def _replay(letter: DeadLetter, handler: Handler, *, quarantined: bool) -> Obstacle | None:
     states = [State.OPEN, *([State.QUARANTINED] if quarantined else [])]
     try:
         with transaction.atomic():
             if not _close(letter, states, State.REPLAYED):
-                return f"is {DeadLetter.objects.get(id=letter.id).state}"
+                return _already(DeadLetter.objects.get(id=letter.id))
             batch = _batch(letter)
             with _trace_context(batch):
                 handler.handle(batch)
@@ -112,7 +117,7 @@ def _replay(letter: DeadLetter, handler: Handler, *, quarantined: bool) -> str |
     return None
 
 
-def discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
+def discard(letter: DeadLetter, handler: Handler, note: str) -> Obstacle | None:
     """Returns None, or why it failed. A handler that `HandlesDiscards` decides what a
     discard means (inventory: the request is INVALID)."""
     assert handler.group == letter.group
@@ -122,16 +127,20 @@ def discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
     return why
 
 
-def _discard(letter: DeadLetter, handler: Handler, note: str) -> str | None:
+def _discard(letter: DeadLetter, handler: Handler, note: str) -> Obstacle | None:
     try:
         with transaction.atomic():
             if not _close(letter, [State.OPEN, State.QUARANTINED], State.DISCARDED, note):
-                return f"is {DeadLetter.objects.get(id=letter.id).state}"
+                return _already(DeadLetter.objects.get(id=letter.id))
             if isinstance(handler, HandlesDiscards):
                 _notify_handler(letter, handler)
     except Exception as fault:  # the rollback has left the letter unchanged
         return _clean(f"{type(fault).__name__}: {fault}")[:TEXT_CHARACTERS_MAX]
     return None
+
+
+def _already(letter: DeadLetter) -> Obstacle:
+    return format_lazy(_("is {state}"), state=_(str(letter.state)))
 
 
 def _notify_handler(letter: DeadLetter, handler: HandlesDiscards) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 
 from django.db import close_old_connections
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from seckill.audit.trail import audited
 from seckill.messaging.batch_worker import TRANSIENT_FAULTS
@@ -27,7 +29,8 @@ class GroupNotOptional(Exception):
 def set_switch(group: str, *, on: bool) -> bool:
     """Returns whether this changed anything."""
     if group not in OPTIONAL_GROUPS:
-        raise GroupNotOptional(f"{group} cannot be switched off; only {', '.join(OPTIONAL_GROUPS)} can")
+        text = _("{group} cannot be switched off; only {optional} can")
+        raise GroupNotOptional(format_lazy(text, group=group, optional=", ".join(OPTIONAL_GROUPS)))
     with audited("switch on" if on else "switch off", group):
         if on:
             return Switch.objects.filter(group=group).delete()[0] == 1

@@ -11,6 +11,9 @@ from seckill.messaging.envelope import BadEnvelope, Envelope, decode_envelope
 from seckill.messaging.record_position import RecordPosition
 from seckill.messaging.topics import Topic
 
+CRASHED = "the process crashed"
+"""The beginning of a dead letter's reason if its record has crashed every consumer that read it."""
+
 
 class PermanentFailure(Exception):
     """No retry will ever process this record."""

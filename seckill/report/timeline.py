@@ -2,6 +2,8 @@
 
 The report (with `seckill report trace`) and the console's trace page read their rows from different places and call the
 same functions, so a purchase is described in the same words everywhere. Sort the steps with `merge_steps`.
+
+Steps that the page shows are each a `Sentence`, because the page translates them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,19 @@ class Stage(IntEnum):
     ORDER_EVENT = 7
     MESSAGE = 8
     SHOWN = 9
+
+
+class Sentence(str):
+    """A text that keeps its template and facts, so that it can also be written in another language. A fact may be a
+    sentence, too."""
+
+    template: str
+    facts: dict[str, object]
+
+    def __new__(cls, template: str, **facts: object) -> Sentence:
+        sentence = super().__new__(cls, template.format(**facts))
+        sentence.template, sentence.facts = template, facts
+        return sentence
 
 
 class TimelineStep(NamedTuple):
@@ -68,7 +83,7 @@ def state_seen(at_ms: int, user_id: str, state: str) -> TimelineStep:
 def request_admitted(
     at_ms: int, request_id: object, user_id: str, quantity: int, sku: str, sale_id: int
 ) -> TimelineStep:
-    what = f"admitted {_request(request_id, user_id, quantity, sku, sale_id)}"
+    what = Sentence("admitted {request}", request=_request(request_id, user_id, quantity, sku, sale_id))
     return TimelineStep(at_ms, Stage.REQUEST, "gateway", what)
 
 
@@ -82,21 +97,27 @@ def request_logged(
 def request_dead_lettered(
     at_ms: int, group: str, state: str, reason: str, where: str = "dead letters", transaction: str = ""
 ) -> TimelineStep:
-    what = f"dead letter of {group} ({state}): {reason}"
+    what = Sentence("dead letter of {group} ({state}): {reason}", group=group, state=state, reason=reason)
     return TimelineStep(at_ms, Stage.DECISION, where, what, transaction)
 
 
 def request_decided(
     at_ms: int, decision: str, request_id: object, stock_version: int, where: str = "decision", transaction: str = ""
 ) -> TimelineStep:
-    what = f"request {request_id} decided {decision} at stock version {stock_version}"
+    what = Sentence(
+        "request {request} decided {decision} at stock version {version}",
+        request=request_id, decision=decision, version=stock_version,
+    )  # fmt: skip
     return TimelineStep(at_ms, Stage.DECISION, where, what, transaction)
 
 
 def ledger_entry_posted(
     at_ms: int, version: int, kind: str, units: int, debit: str, credit: str, transaction: str = ""
 ) -> TimelineStep:
-    what = f"version {version}: {kind} {_units(units)} from {debit} to {credit}"
+    what = Sentence(
+        "version {version}: {kind} {units} from {debit} to {credit}",
+        version=version, kind=kind, units=_units(units), debit=debit, credit=credit,
+    )  # fmt: skip
     return TimelineStep(at_ms, Stage.LEDGER, "ledger", what, transaction)
 
 
@@ -108,12 +129,16 @@ def decision_published(at_ms: int, position: RecordPosition, decision: str, requ
 
 
 def order_placed(at_ms: int, order_id: object, request_id: object, quantity: int, amount: int) -> TimelineStep:
-    what = f"order {order_id} for request {request_id}: {_units(quantity)}, {amount:,} to pay"
+    what = Sentence(
+        "order {order} for request {request}: {units}, {amount:,} to pay",
+        order=order_id, request=request_id, units=_units(quantity), amount=amount,
+    )  # fmt: skip
     return TimelineStep(at_ms, Stage.ORDER, "order", what)
 
 
 def order_changed(at_ms: int, before: str, after: str, transaction: str = "") -> TimelineStep:
-    return TimelineStep(at_ms, Stage.CHANGE, "order", f"{before or 'new'} → {after}", transaction)
+    what = Sentence("{before} → {after}", before=before or Sentence("new"), after=after)
+    return TimelineStep(at_ms, Stage.CHANGE, "order", what, transaction)
 
 
 def order_event_published(at_ms: int, position: RecordPosition, event: str, order_id: object) -> TimelineStep:
@@ -121,17 +146,22 @@ def order_event_published(at_ms: int, position: RecordPosition, event: str, orde
 
 
 def payment_opened(at_ms: int, payment_id: object, amount: int, state: str = "") -> TimelineStep:
-    now = f", now {state}" if state else ""
-    return TimelineStep(at_ms, Stage.CHANGE, "payment", f"payment {payment_id} of {amount:,} opened{now}")
+    what = Sentence("payment {payment} of {amount:,} opened", payment=payment_id, amount=amount)
+    return TimelineStep(at_ms, Stage.CHANGE, "payment", f"{what}, now {state}" if state else what)
 
 
 def payment_captured(at_ms: int, amount: int, is_late: bool, transaction: str = "") -> TimelineStep:
-    late = " after the order had ended" if is_late else ""
-    return TimelineStep(at_ms, Stage.CHANGE, "payment", f"{amount:,} captured{late}", transaction)
+    if is_late:
+        what = Sentence("{amount:,} captured after the order had ended", amount=amount)
+    else:
+        what = Sentence("{amount:,} captured", amount=amount)
+    return TimelineStep(at_ms, Stage.CHANGE, "payment", what, transaction)
 
 
 def payment_refunded(at_ms: int, amount: int, transaction: str = "") -> TimelineStep:
-    return TimelineStep(at_ms, Stage.ORDER_EVENT, "payment", f"{amount:,} refunded", transaction)
+    return TimelineStep(
+        at_ms, Stage.ORDER_EVENT, "payment", Sentence("{amount:,} refunded", amount=amount), transaction
+    )
 
 
 def provider_logged(at_ms: int, what: str, amount: int) -> TimelineStep:
@@ -143,7 +173,8 @@ def provider_logged(at_ms: int, what: str, amount: int) -> TimelineStep:
 
 def message_delivered(at_ms: int, channel: str, subject: str, attempts: int, transaction: str = "") -> TimelineStep:
     """`subject`: the text of the message, or the event that it is about."""
-    what = f"{channel} delivered after {attempts} attempt{'s' * (attempts != 1)}: {subject}"
+    tried = Sentence("1 attempt") if attempts == 1 else Sentence("{n} attempts", n=attempts)
+    what = Sentence("{channel} delivered after {tried}: {subject}", channel=channel, tried=tried, subject=subject)
     return TimelineStep(at_ms, Stage.MESSAGE, "delivery", what, transaction)
 
 
@@ -153,13 +184,19 @@ def message_received(at_ms: int, what: str, channel: str, event: str, trace_id: 
 
 
 def outcome_shown(at_ms: int, state: str, may_buy_again: bool, transaction: str = "") -> TimelineStep:
-    again = ", may buy again" if may_buy_again else ""
-    return TimelineStep(at_ms, Stage.SHOWN, "shown", f"the buyer is shown {state}{again}", transaction)
+    if may_buy_again:
+        what = Sentence("the buyer is shown {state}, may buy again", state=state)
+    else:
+        what = Sentence("the buyer is shown {state}", state=state)
+    return TimelineStep(at_ms, Stage.SHOWN, "shown", what, transaction)
 
 
-def _request(request_id: object, user_id: str, quantity: int, sku: str, sale_id: int) -> str:
-    return f"request {request_id} by {user_id}: {quantity} × {sku} in sale {sale_id}"
+def _request(request_id: object, user_id: str, quantity: int, sku: str, sale_id: int) -> Sentence:
+    return Sentence(
+        "request {request} by {user}: {quantity} × {sku} in sale {sale}",
+        request=request_id, user=user_id, quantity=quantity, sku=sku, sale=sale_id,
+    )  # fmt: skip
 
 
-def _units(quantity: int) -> str:
-    return f"{quantity} unit{'s' * (quantity != 1)}"
+def _units(quantity: int) -> Sentence:
+    return Sentence("1 unit") if quantity == 1 else Sentence("{n} units", n=quantity)

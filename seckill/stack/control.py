@@ -25,6 +25,16 @@ class StackFault(Exception):
     """The stack cannot start or cannot execute a command; the text says what happened and what to do."""
 
 
+class CommandRefused(StackFault):
+    """The stack is running but does not execute a command. Its template and facts go to the client, which may translate
+    the text (the console) or not (the command line)."""
+
+    def __init__(self, template: str, **facts: object) -> None:
+        super().__init__(template.format(**facts))
+        self.template = template
+        self.facts = {name: str(fact) for name, fact in facts.items()}
+
+
 def serve_commands(layout: Layout, execute: Callable[[Command], Reply]) -> None:
     """Claim the stack's folder and answer commands in a thread; `StackFault` if another stack runs in this folder."""
     path = layout.socket
@@ -57,6 +67,8 @@ def _accept_forever(listener: socket.socket, execute: Callable[[Command], Reply]
 def _execute_line(line: str, execute: Callable[[Command], Reply]) -> Reply:
     try:
         return execute(json.loads(line))
+    except CommandRefused as refusal:
+        return {"error": str(refusal), "template": refusal.template, "facts": refusal.facts}
     except (ValueError, KeyError, TypeError, StackFault) as error:
         return {"error": str(error)}
 

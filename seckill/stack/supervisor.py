@@ -13,7 +13,7 @@ from itertools import groupby
 
 from seckill.stack import control, health_checks, passwords, process_instance, servers, setup
 from seckill.stack.child_processes import WaitTimeout, wait_until
-from seckill.stack.control import StackFault
+from seckill.stack.control import CommandRefused, StackFault
 from seckill.stack.process_instance import Instance
 from seckill.stack.process_log import Observations, is_frozen
 from seckill.stack.services import Layout, Service, services
@@ -173,7 +173,7 @@ class Supervisor:
             return {"done": "stopping"}
         with self._lock:
             if self._stopping.is_set():
-                raise StackFault("the stack is stopping")
+                raise CommandRefused("the stack is stopping")
             match command["command"]:
                 case "scale":
                     return {"done": f"{command['service']}: {self._scale(command['service'], int(command['count']))}"}
@@ -186,14 +186,15 @@ class Supervisor:
                     {"stop": self._stop_all, "kill": self._kill_all, "start": self._start_all}[verb](instances)
                     return {"done": [instance.name for instance in instances]}
                 case unknown:
-                    raise StackFault(f"unknown command {unknown!r}; known are status, down, scale, stop, kill, start")
+                    known = "status, down, scale, stop, kill, start"
+                    raise CommandRefused("unknown command {command!r}; known are {known}", command=unknown, known=known)
 
     def _find(self, name: str) -> list[Instance]:
         """Processes by their own name or by the name of their service."""
         found = [instance for instance in self.instances if name in (instance.name, instance.service.name)]
         if not found:
             known = ", ".join(instance.name for instance in self.instances)
-            raise StackFault(f"this stack has no process named {name}; it has {known}")
+            raise CommandRefused("this stack has no process named {name}; it has {known}", name=name, known=known)
         return found
 
     def _stop_all(self, instances: Sequence[Instance]) -> None:
@@ -227,7 +228,7 @@ class Supervisor:
     def _scale(self, name: str, count: int) -> int:
         service = next((service for service in self._services if service.name == name), None)
         if service is None or not 0 <= count <= service.count_max:
-            raise StackFault(f"{name} cannot run {count} times")
+            raise CommandRefused("{name} cannot run {count} times", name=name, count=count)
         instances = [instance for instance in self.instances if instance.service == service]
         self._stop_all(instances[count:])
         for instance in instances[count:]:

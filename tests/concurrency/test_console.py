@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -19,6 +20,8 @@ from seckill.audit.models import AuditEntry
 from seckill.console import queries, reports, trace
 from seckill.console.permissions import ConsolePermission, grant_permissions, permissions_of
 from seckill.console.stack_operations import FAULTS
+from seckill.messaging.group_switches import OPTIONAL_GROUPS
+from seckill.stack import control
 
 PAGES = ("/console", "/console/live", "/console/letters", "/console/trace", "/console/reports", "/console/audit")
 
@@ -132,7 +135,64 @@ def test_fault_buttons_exist_in_development_only(operator: Client, settings: Any
     assert operator.post("/console/fault", {"fault": FAULTS[0].name}).status_code == 404
 
 
-# ── pages ────────────────────────────────────────────────────────────────────────────────
+# ── in Chinese ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def english_words(text: str) -> list[str]:
+    """Words that no translation may contain, other than names of consumer groups."""
+    return [word for word in re.findall(r"(?<![\w.`])[a-z]{2,}(?![\w.`])", text) if word not in OPTIONAL_GROUPS]
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/console/sales/{sale}", {"verb": "adjust", "units": "-6"}),
+        ("/console/sales/{sale}", {"verb": "adjust", "units": "0"}),
+        ("/console/sales/{sale}", {"verb": "adjust", "units": "x"}),
+        ("/console/sales/{sale}", {"verb": "sell"}),
+        ("/console/sales/999999", {"verb": "close"}),
+        ("/console/refund", {"order": "0b1c6f5e-6f0d-5a43-9f4b-3d2a4f8c1e77"}),
+        ("/console/switch", {"group": "gateway.outcomes", "on": "0"}),
+        ("/console/stack", {"command": "kill", "name": "7"}),
+    ],
+)
+def test_a_refusal_is_chinese_on_a_chinese_page_and_english_in_the_audit_trail(
+    operator: Client, stock: Stock, path: str, form: dict[str, str]
+) -> None:
+    operator.post(path.format(sale=stock.sale_id), form, headers={"Accept-Language": "zh-CN"})
+    refusal = notice(operator)
+    assert not refusal["is_good"]
+    assert english_words(refusal["text"]) == [], refusal["text"]
+    assert re.search("[\u4e00-\u9fff]", refusal["text"])
+    assert not re.search("[\u4e00-\u9fff]", AuditEntry.objects.latest("id").result)
+
+
+def test_a_refusal_without_a_chinese_browser_is_english(operator: Client, stock: Stock) -> None:
+    """The control of the test above."""
+    operator.post(f"/console/sales/{stock.sale_id}", {"verb": "adjust", "units": "-6"})
+    assert notice(operator)["text"] == "cannot remove 6 units: only 5 are available"
+    assert english_words(notice(operator)["text"])
+
+
+def test_the_stacks_refusal_is_translated(
+    operator: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(layout: object, command: object) -> dict[str, Any]:
+        return control._execute_line("{}", execute)
+
+    def execute(command: object) -> dict[str, Any]:
+        raise control.CommandRefused("{name} cannot run {count} times", name="WORKER", count=9)
+
+    monkeypatch.setattr(control, "send_command", refuse)
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, stack_folder=str(tmp_path))
+    form = {"command": "scale", "name": "WORKER", "count": "9"}
+    operator.post("/console/stack", form, headers={"Accept-Language": "zh-CN"})
+    assert notice(operator)["text"] == "WORKER 不能运行 9 个进程"
+    operator.post("/console/stack", form)
+    assert notice(operator)["text"] == "WORKER cannot run 9 times"
+
+
+# ── what pages show ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_counts_match_the_tables(stock: Stock) -> None:

@@ -13,7 +13,7 @@ from django.db import IntegrityError, OperationalError, connection
 from seckill.messaging import batch_worker, fault_points, offsets
 from seckill.messaging.batch_worker import ATTEMPTS_MAX, CRASHES_MAX, BatchWorker, RetryLater
 from seckill.messaging.models import ConsumerOffset, DeadLetter, OutboxRow
-from seckill.messaging.records import Batch, PermanentFailure
+from seckill.messaging.records import CRASHED, Batch, PermanentFailure
 from tests.concurrency.messaging_cast import TOPIC, Notes, claim, effects, record, records
 from tests.services import together
 
@@ -206,7 +206,7 @@ def test_a_record_that_kills_the_process_becomes_a_dead_letter_after_a_few_crash
         assert lives < 10
     assert lives == CRASHES_MAX + 1  # once with the whole batch, then alone
     assert dead() == [17]
-    assert "crashed 3 times" in DeadLetter.objects.get().reason
+    assert DeadLetter.objects.get().reason.startswith(f"{CRASHED} 3 times")
     assert effects() == [str(number) for number in range(50) if number != 17]
 
 

@@ -217,7 +217,7 @@ def test_lookups_use_the_index_although_the_statistics_describe_an_empty_table(c
     }
     statement, parameters = lookups[column]
     plan = [row[0] for row in binary_sql.fetch(f"EXPLAIN {statement}", parameters)]
-    assert any("Index Cond" in line and f"= asked.{column})" in line for line in plan), plan
+    assert any("Index Cond" in line and f"= requested.{column})" in line for line in plan), plan
 
 
 # ── dead letters ─────────────────────────────────────────────────────────────────────────────────

@@ -152,7 +152,8 @@ def test_a_broker_killed_at_any_instant_loses_nothing_it_acknowledged(
     promised: dict[tuple[str, int], bytes] = {}
     groups: dict[str, tuple[int, int]] = {}
     made: set[str] = set()
-    for round_number in range(KILLS):
+    round_number = 0
+    while round_number < KILLS or len(promised) <= 10 * KILLS:  # on a busy machine, a round acknowledges few records
         writer = Writer(broker.port, topic, round_number)
         writer.start()
         time.sleep(chance.uniform(0.01, 0.4))
@@ -166,7 +167,8 @@ def test_a_broker_killed_at_any_instant_loses_nothing_it_acknowledged(
         broker.start()
         with Wire(broker.port) as wire:
             check(wire, topic, promised, groups, made)
-    assert len(promised) > 10 * KILLS and made and groups
+        round_number += 1
+    assert made and groups
     assert "corrupt" not in broker.log
 
 

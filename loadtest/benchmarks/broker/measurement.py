@@ -206,8 +206,8 @@ class Bench:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     def _job(self, name: str, peer: Peer | None, topic: str, spec: Any) -> dict[str, Any]:
-        told = json.dumps({"port": peer.port if peer else 0, "topic": topic, **spec})
-        command = [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", name, told]
+        arguments = json.dumps({"port": peer.port if peer else 0, "topic": topic, **spec})
+        command = [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", name, arguments]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_LIMIT_S)
         except subprocess.TimeoutExpired as late:

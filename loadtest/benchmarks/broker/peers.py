@@ -179,8 +179,8 @@ class RedisStreams(Peer):
         self._server = shutil.which("redis-server") or shutil.which("valkey-server") or ""
         if not self._server:
             raise PeerFault("redis-server is not installed (Debian: apt-get install redis-server)")
-        said = subprocess.run([self._server, "--version"], capture_output=True, text=True, timeout=10).stdout
-        self.version = next((word[2:] for word in said.split() if word.startswith("v=")), "?")
+        output = subprocess.run([self._server, "--version"], capture_output=True, text=True, timeout=10).stdout
+        self.version = next((word[2:] for word in output.split() if word.startswith("v=")), "?")
 
     def command(self) -> list[str]:
         return [

@@ -125,7 +125,7 @@ def _measure(table: list[tuple[Row, Figure, bool]], repeat: int, console: Consol
                 for row, figure, on_slow in table:
                     if servers.flush_us and not on_slow:
                         continue
-                    progress.update(task, description=f"{row.name} · {row.who}")
+                    progress.update(task, description=f"{row.name} · {row.design}")
                     measured.add(row, servers.flush_us, figure(servers))
                     progress.advance(task)
     return measured

@@ -23,7 +23,7 @@ class Row:
     comparison. `flat` compares the cost with that of the first flat row."""
 
     name: str
-    who: str
+    design: str
     than: str | None = None
     wanted: float | None = None
     at_least: float | None = None
@@ -34,7 +34,7 @@ class Row:
 class Line(NamedTuple):
     disk: str
     what: str
-    who: str
+    design: str
     rate: str
     cost: str
     wanted: str
@@ -49,11 +49,11 @@ class Measured:
     def add(self, row: Row, flush_us: int, sample: Sample) -> None:
         self.samples.setdefault((row, flush_us), []).append(sample)
 
-    def rate(self, name: str, who: str, flush_us: int) -> float:
+    def rate(self, name: str, design: str, flush_us: int) -> float:
         return next(
             median(each.rate for each in samples)
             for (row, disk), samples in self.samples.items()
-            if (row.name, row.who, disk) == (name, who, flush_us)
+            if (row.name, row.design, disk) == (name, design, flush_us)
         )
 
 
@@ -77,7 +77,7 @@ def lines(measured: Measured) -> Iterator[Line]:
         yield Line(
             _disk(flush_us, measured),
             row.name,
-            row.who + (f" ({samples[-1].note})" if samples[-1].note else ""),
+            row.design + (f" ({samples[-1].note})" if samples[-1].note else ""),
             f"{middle:,.0f}/s ({rates[0]:,.0f}–{rates[-1]:,.0f})",
             f"{cost_us:.0f} µs" if cost_us else "",
             wanted,

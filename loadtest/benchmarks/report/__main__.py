@@ -92,18 +92,18 @@ def _measure(folder: Path, requests: int, repeat: int, console: Console) -> Row:
             stores.write(sale, servers.environment(), folder, tell)
         runs = []
         for _ in range(repeat):
-            run, said = _report(servers, folder)
+            run, report = _report(servers, folder)
             runs.append(run)
             console.print(f"{requests:,} requests: {run.took_s:.1f} s, {run.memory_mib:,.0f} MiB", highlight=False)
-    read = sum(sum(source["counts"].values()) for source in said["sources"].values())
-    looked_at = sum(each["looked_at"] for each in said["invariants"])
+    read = sum(sum(source["counts"].values()) for source in report["sources"].values())
+    looked_at = sum(each["looked_at"] for each in report["invariants"])
     return Row(requests, looked_at, read, tuple(runs))
 
 
 def _report(servers: BenchmarkServers, folder: Path) -> tuple[Run, Any]:
     """Run `seckill report` and measure its process; a verdict other than PASS ends the benchmark."""
-    written = folder / "report.json"
-    command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(folder), "--json", str(written)]
+    report_path = folder / "report.json"
+    command = [sys.executable, "-m", "seckill.cli", "report", "--data", str(folder), "--json", str(report_path)]
     began = time.monotonic()
     with (folder / "report.txt").open("w") as output:
         process = subprocess.Popen(command, env=servers.environment(), stdout=output, stderr=output)
@@ -112,14 +112,14 @@ def _report(servers: BenchmarkServers, folder: Path) -> tuple[Run, Any]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"the report ended with {process.returncode}:\n{(folder / 'report.txt').read_text()[-4000:]}")
-    return Run(took_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / MIB), json.loads(written.read_text())
+    return Run(took_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / MIB), json.loads(report_path.read_text())
 
 
 def _about() -> dict[str, str]:
-    said = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     return {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f} at the end",
-        "versions": f"Python {platform.python_version()}, commit {said or 'unknown'}",
+        "versions": f"Python {platform.python_version()}, commit {commit or 'unknown'}",
         "run": time.strftime("%Y-%m-%d"),
     }
 

@@ -61,7 +61,7 @@ class SampleSale:
     def units(self) -> int:
         return max(1, self.requests // ONE_UNIT_FOR)
 
-    def asked(self) -> Iterator[SampleRequest]:
+    def sample_requests(self) -> Iterator[SampleRequest]:
         """All requests, in the order of each partition."""
         ends = [0] * PARTITIONS
         units = self.units
@@ -97,51 +97,51 @@ class SampleSale:
     # ── topics ───────────────────────────────────────────────────────────────────────────────────
 
     def records(self) -> Iterator[Record]:
-        for asked in self.asked():
-            user, request = f"buyer-{asked.user}", name(REQUEST, asked.number)
-            at_ms = self.at_ms(asked.number)
+        for sample in self.sample_requests():
+            user, request = f"buyer-{sample.user}", name(REQUEST, sample.number)
+            at_ms = self.at_ms(sample.number)
             head = f'"request_id":"{request}","user_id":"{user}","sale_id":{SALE},"sku":"{SKU}","quantity":1'
             body = f'{head},"admitted_at_ms":{at_ms},"deadline_ms":{at_ms + LIFE_MS}'
-            said = _message(request, "PurchaseRequested", 1, body)
-            requested = Record(PURCHASE_REQUESTS.name, asked.partition, user.encode(), said, at_ms + 1)
+            message = _message(request, "PurchaseRequested", 1, body)
+            requested = Record(PURCHASE_REQUESTS.name, sample.partition, user.encode(), message, at_ms + 1)
             yield requested
-            if asked.again is not None:
+            if sample.again is not None:
                 yield requested
-            origin = f'"cause":"{request}","origin":["{PURCHASE_REQUESTS.name}",{asked.partition},{asked.offset}]'
+            origin = f'"cause":"{request}","origin":["{PURCHASE_REQUESTS.name}",{sample.partition},{sample.offset}]'
             body = (
-                f'{head},"unit_price":{PRICE},"decision":"{asked.decision}",'
-                f'"stock_version":{self.stock_version(asked.number)},"decided_at_ms":{at_ms + 5}'
+                f'{head},"unit_price":{PRICE},"decision":"{sample.decision}",'
+                f'"stock_version":{self.stock_version(sample.number)},"decided_at_ms":{at_ms + 5}'
             )
-            said = _message(name(DECISION, asked.number), "PurchaseDecided", 1, body, origin)
-            yield Record(INVENTORY_DECISIONS.name, asked.partition, user.encode(), said, at_ms + 6)
-            if asked.decision == "RESERVED":
-                yield from self._records_of_order(asked, head, origin.partition(",")[2])
+            message = _message(name(DECISION, sample.number), "PurchaseDecided", 1, body, origin)
+            yield Record(INVENTORY_DECISIONS.name, sample.partition, user.encode(), message, at_ms + 6)
+            if sample.decision == "RESERVED":
+                yield from self._records_of_order(sample, head, origin.partition(",")[2])
 
-    def _records_of_order(self, asked: SampleRequest, head: str, origin: str) -> Iterator[Record]:
-        user, at_ms = f"buyer-{asked.user}".encode(), self.at_ms(asked.number)
-        head = f'{head},"order_id":"{name(ORDER, asked.number)}","amount":{PRICE},"returned_units":0'
-        ended = "OrderCancelled" if self.cancels(asked.number) else "OrderPaid"
+    def _records_of_order(self, sample: SampleRequest, head: str, origin: str) -> Iterator[Record]:
+        user, at_ms = f"buyer-{sample.user}".encode(), self.at_ms(sample.number)
+        head = f'{head},"order_id":"{name(ORDER, sample.number)}","amount":{PRICE},"returned_units":0'
+        ended = "OrderCancelled" if self.cancels(sample.number) else "OrderPaid"
         for kind, event, after_ms in ((PLACED, "OrderPlaced", 10), (ENDED, ended, 2000)):
             body = f'{head},"at_ms":{at_ms + after_ms},"pay_before_ms":{at_ms + 10 + LIFE_MS}'
-            said = _message(
-                name(kind, asked.number), event, 2, body, f'"cause":"{name(DECISION, asked.number)}",{origin}'
+            message = _message(
+                name(kind, sample.number), event, 2, body, f'"cause":"{name(DECISION, sample.number)}",{origin}'
             )
-            yield Record(ORDER_EVENTS.name, asked.partition, user, said, at_ms + after_ms)
-        if self.cancels(asked.number):
-            request = name(REQUEST, asked.number)
+            yield Record(ORDER_EVENTS.name, sample.partition, user, message, at_ms + after_ms)
+        if self.cancels(sample.number):
+            request = name(REQUEST, sample.number)
             body = (
                 f'"request_id":"{request}","user_id":"{user.decode()}","sale_id":{SALE},"sku":"{SKU}","quantity":1,'
-                f'"reason":"cancelled","stock_version":{self.ended_version(asked.number)}'
+                f'"reason":"cancelled","stock_version":{self.ended_version(sample.number)}'
             )
-            cause = f'"cause":"{name(ENDED, asked.number)}",{origin}'
-            said = _message(name(RELEASED, asked.number), "UnitsReleased", 1, body, cause)
-            yield Record(INVENTORY_DECISIONS.name, asked.partition, user, said, at_ms + 2005)
+            cause = f'"cause":"{name(ENDED, sample.number)}",{origin}'
+            message = _message(name(RELEASED, sample.number), "UnitsReleased", 1, body, cause)
+            yield Record(INVENTORY_DECISIONS.name, sample.partition, user, message, at_ms + 2005)
 
-    def state(self, asked: SampleRequest) -> str:
+    def state(self, sample: SampleRequest) -> str:
         """The final state of a request."""
-        if asked.decision != "RESERVED":
-            return asked.decision
-        return "CANCELLED" if self.cancels(asked.number) else "PAID"
+        if sample.decision != "RESERVED":
+            return sample.decision
+        return "CANCELLED" if self.cancels(sample.number) else "PAID"
 
     def events(self, number: int) -> tuple[tuple[int, str], tuple[int, str]]:
         return (PLACED, "OrderPlaced"), (ENDED, "OrderCancelled" if self.cancels(number) else "OrderPaid")
@@ -172,7 +172,7 @@ class SampleSale:
 
     def crowd(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         """The responses to each buyer: accepted, in the queue, then the outcome."""
-        for each in self.asked():
+        for each in self.sample_requests():
             user, request, at_ms = f"buyer-{each.user}", name(REQUEST, each.number), self.at_ms(each.number)
             second = each.number != each.user
             began_ms = max(at_ms, self.at_ms(each.user) + 100) if second else at_ms

@@ -63,14 +63,14 @@ def tables(sale: SampleSale) -> Iterator[tuple[str, tuple[str, ...], Iterator[tu
             sale.stock_version(each.number), sale.at_ms(each.number) + 5, sale.at_ms(each.number),
             sale.at_ms(each.number) + LIFE_MS, "bench", PURCHASE_REQUESTS.name, each.partition, each.offset,
         )
-        for each in sale.asked()
+        for each in sale.sample_requests()
     )  # fmt: skip
     yield (
         "inventory_redelivery",
         ("request_id", "cluster_id", "topic_id", "partition", "record_offset"),
         (
             (name(REQUEST, each.number), "bench", PURCHASE_REQUESTS.name, each.partition, each.again)
-            for each in sale.asked()
+            for each in sale.sample_requests()
             if each.again is not None
         ),
     )
@@ -98,7 +98,7 @@ def tables(sale: SampleSale) -> Iterator[tuple[str, tuple[str, ...], Iterator[tu
     yield (
         "orders_read_decision",
         ("event_id", "request_id", "decision"),
-        ((name(DECISION, each.number), name(REQUEST, each.number), each.decision) for each in sale.asked()),
+        ((name(DECISION, each.number), name(REQUEST, each.number), each.decision) for each in sale.sample_requests()),
     )
     yield orders[4], (
         "id", "order_id", "amount", "state", "provider_reference", "opened_at", "captured_at", "matched",
@@ -131,13 +131,13 @@ def tables(sale: SampleSale) -> Iterator[tuple[str, tuple[str, ...], Iterator[tu
             sale.at_ms(each.number) + 10 + LIFE_MS if each.decision == "RESERVED" else None,
             each.decision == "RESERVED" and sale.cancels(each.number), _time(sale.began_ms),
         )
-        for each in sale.asked()
+        for each in sale.sample_requests()
     )  # fmt: skip
 
 
 def origins(sale: SampleSale) -> Iterator[tuple[int, str]]:
     """The number of each holder, and the position of the request."""
-    for each in sale.asked():
+    for each in sale.sample_requests():
         if each.decision == "RESERVED":
             yield each.number, json.dumps([PURCHASE_REQUESTS.name, each.partition, each.offset])
 

@@ -36,20 +36,23 @@ def requests(records: int) -> int:
 def write(spark: SparkSession, bootstrap_servers: str, requests: int) -> None:
     from pyspark.sql import functions as f
 
-    asked = _asked(spark, requests)
-    again = asked.where(f.col("id") % TWICE == 0)
-    granted = asked.where(f.col("id") % ONE_UNIT_FOR == 0)
+    purchases = _purchases(spark, requests)
+    again = purchases.where(f.col("id") % TWICE == 0)
+    granted = purchases.where(f.col("id") % ONE_UNIT_FOR == 0)
     for topic, frame in (
-        (PURCHASE_REQUESTS, _said(asked.unionAll(again), "PurchaseRequested", f.col("request_id"), _requested())),
-        (INVENTORY_DECISIONS, _said(asked, "PurchaseDecided", _uuid("d"), _decided())),
-        (ORDER_EVENTS, _said(granted, "OrderPlaced", _uuid("o"), _ordered(40))),
-        (ORDER_EVENTS, _said(granted, "OrderPaid", _uuid("p"), _ordered(5_000))),
+        (
+            PURCHASE_REQUESTS,
+            _messages(purchases.unionAll(again), "PurchaseRequested", f.col("request_id"), _requested()),
+        ),
+        (INVENTORY_DECISIONS, _messages(purchases, "PurchaseDecided", _uuid("d"), _decided())),
+        (ORDER_EVENTS, _messages(granted, "OrderPlaced", _uuid("o"), _ordered(40))),
+        (ORDER_EVENTS, _messages(granted, "OrderPaid", _uuid("p"), _ordered(5_000))),
     ):
         writer = frame.write.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
         writer.option("topic", topic.name).option("kafka.linger.ms", "20").option("kafka.batch.size", "131072").save()
 
 
-def _asked(spark: SparkSession, requests: int) -> DataFrame:
+def _purchases(spark: SparkSession, requests: int) -> DataFrame:
     from pyspark.sql import functions as f
 
     spread = (f.col("id") * LASTS_MS / requests).cast("long")
@@ -70,13 +73,13 @@ def _uuid(what: str) -> Column:
     return f.concat_ws("-", *(f.substring(digits, start, length) for start, length in cuts))
 
 
-def _said(frame: DataFrame, kind: str, event_id: Column, body: Column) -> DataFrame:
+def _messages(frame: DataFrame, kind: str, event_id: Column, body: Column) -> DataFrame:
     from pyspark.sql import functions as f
 
-    said = f.struct(
+    value = f.struct(
         event_id.alias("event_id"), f.lit(kind).alias("type"), f.lit(1).alias("version"), body.alias("body")
     )
-    return frame.select(f.col("user_id").alias("key"), f.to_json(said).alias("value"))
+    return frame.select(f.col("user_id").alias("key"), f.to_json(value).alias("value"))
 
 
 def _requested() -> Column:

@@ -124,12 +124,12 @@ class Bench:
         return broker
 
 
-def _count(said: DataFrame) -> None:
+def _count(frame: DataFrame) -> None:
     """Compute what a replay computes, but discard the result."""
     from analytics import sinks
     from analytics.jobs.replay import measured_frames
 
-    frames, kept = measured_frames(said)
+    frames, kept = measured_frames(frame)
     try:
         sinks.compute_measures(frames).write.format("noop").mode("overwrite").save()
     finally:

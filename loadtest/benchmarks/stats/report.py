@@ -31,12 +31,12 @@ def growth(runs: Sequence[Run]) -> str:
     if len(sizes) < 2:
         return "Only one size was measured, so growth is unknown."
     small, large = sizes[0], sizes[-1]
-    said = []
+    lines = []
     for source in (MQCORE, PARQUET):
         each = [median(run.took_s for run in _of(runs, size, source)) / size * 1e6 for size in (small, large)]
         shape = "flat" if each[1] <= FLAT * each[0] else "more than linear"
-        said.append(f"{source} {each[0]:.2f} → {each[1]:.2f} µs per record ({shape})")
-    return f"From {small:,} to {large:,} records: {'; '.join(said)}."
+        lines.append(f"{source} {each[0]:.2f} → {each[1]:.2f} µs per record ({shape})")
+    return f"From {small:,} to {large:,} records: {'; '.join(lines)}."
 
 
 def limit(runs: Sequence[Run]) -> str:

@@ -82,9 +82,9 @@ def _invariants(row: CaseResult, folder: Path) -> list[dict[str, Any]]:
 
 
 def _line(each: dict[str, Any]) -> str:
-    said = [example["text"] for example in each["examples"][:1]] + each["reasons"][:2]
-    found = "; ".join(said or [f"{name} {_text(value)}" for name, value in list(each["facts"].items())[:3]])
-    cells = (each["name"], each["title"], each["verdict"], f"{each['looked_at']:,}", found)
+    texts = [example["text"] for example in each["examples"][:1]] + each["reasons"][:2]
+    findings = "; ".join(texts or [f"{name} {_text(value)}" for name, value in list(each["facts"].items())[:3]])
+    cells = (each["name"], each["title"], each["verdict"], f"{each['looked_at']:,}", findings)
     return "| " + " | ".join(map(_text, cells)) + " |"
 
 

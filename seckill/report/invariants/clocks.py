@@ -36,8 +36,8 @@ def clocks_agree(evidence: Evidence, findings: Findings) -> None:
             findings.add_violation(f"in the log {took_ms} ms after it was admitted, without a retry", subject)
         if record.deadline_ms <= record.admitted_at_ms:
             findings.add_violation("its deadline is before its admission", subject)
-        asked = sent.get((record.user_id, record.sale_id))
-        if asked and not any(_covers(attempt, record.admitted_at_ms, SKEW_MS) for attempt in asked):
+        attempts = sent.get((record.user_id, record.sale_id))
+        if attempts and not any(_covers(attempt, record.admitted_at_ms, SKEW_MS) for attempt in attempts):
             findings.add_violation("admitted at a time when its buyer was not sending", subject)
     if first_ms and min(first_ms) > SKEW_MS:
         findings.add_violation(f"every request reached the log {min(first_ms)} ms or more after its admission")
@@ -82,11 +82,11 @@ def is_in_time(
     attempts of its buyer are unknown, so is the answer."""
     if record.timestamp_ms <= since_ms + TRANSIT_MS:
         return True
-    asked = sent.get((record.user_id, record.sale_id))
-    if not asked and (record.sale_id not in evidence.crowd_sales or Source.CROWD in evidence.declared_off):
+    attempts = sent.get((record.user_id, record.sale_id))
+    if not attempts and (record.sale_id not in evidence.crowd_sales or Source.CROWD in evidence.declared_off):
         findings.unknown.append("a request reached the log late, and the attempts of its buyer are unknown")
         return True
-    return any(_covers(attempt, record.timestamp_ms, TRANSIT_MS) for attempt in asked or ())
+    return any(_covers(attempt, record.timestamp_ms, TRANSIT_MS) for attempt in attempts or ())
 
 
 def _covers(attempt: Attempt, at_ms: int, slack_ms: int) -> bool:

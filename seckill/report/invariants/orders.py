@@ -87,9 +87,9 @@ def orders_follow_their_states(evidence: Evidence, findings: Findings) -> None:
         findings.checked += 1
         before = last.get(change.order_id, "")
         if change.before != before or change.after not in MOVES.get(before, ()):
-            now = before or "new"
+            state = before or "new"
             findings.add_violation(
-                f"transition {change.before} → {change.after} of an order that was {now}",
+                f"transition {change.before} → {change.after} of an order that was {state}",
                 Subject(order_id=change.order_id),
             )
         if not before:
@@ -103,17 +103,17 @@ def orders_follow_their_states(evidence: Evidence, findings: Findings) -> None:
     for order in evidence.orders:
         findings.checked += 1
         if last.get(order.id) != order.state:
-            was = last.get(order.id, "without a state")
+            end = last.get(order.id, "without a state")
             findings.add_violation(
-                f"is {order.state}, but its transitions leave it {was}", Subject(order.request_id, order.id)
+                f"is {order.state}, but its transitions leave it {end}", Subject(order.request_id, order.id)
             )
     for name in last.keys() - evidence.order_by_id.keys():
         findings.add_violation(f"transitions of order {name}, which does not exist")
     for payment in evidence.payments:
         findings.checked += 1
         if (payment.was_captured, payment.was_refunded) not in MONEY.get(payment.state, ()):
-            did = f"captured is {payment.was_captured} and refunded is {payment.was_refunded}"
-            findings.add_violation(f"a payment is {payment.state}, but {did}", Subject(None, payment.order_id))
+            money = f"captured is {payment.was_captured} and refunded is {payment.was_refunded}"
+            findings.add_violation(f"a payment is {payment.state}, but {money}", Subject(None, payment.order_id))
         order = evidence.order_by_id.get(payment.order_id)
         if order is not None and payment.was_captured:
             goes_back = payment.state in ("refunding", "refunded")

@@ -60,14 +60,14 @@ def _payments(evidence: Evidence, findings: Findings) -> None:
                     f"the provider has payment {payment.id} for order {line.order_id}",
                     Subject(order_id=payment.order_id),
                 )
-    for back in evidence.callbacks:
+    for callback in evidence.callbacks:
         findings.checked += 1
-        payment = ours.get(back.payment_id)
+        payment = ours.get(callback.payment_id)
         if payment is None:
-            findings.add_violation(f"a callback about payment {back.payment_id}, which does not exist")
-        elif back.kind == "captured" and not payment.was_captured:
+            findings.add_violation(f"a callback about payment {callback.payment_id}, which does not exist")
+        elif callback.kind == "captured" and not payment.was_captured:
             findings.add_missing(
-                f"a callback says {back.kind}, but the payment is not", Subject(None, payment.order_id)
+                f"a callback says {callback.kind}, but the payment is not", Subject(None, payment.order_id)
             )
 
 

@@ -75,8 +75,8 @@ def _no_sale(sale: SaleHistory, call: Call) -> str:
 
 def _key_reused(sale: SaleHistory, call: Call) -> str:
     assert isinstance(call, Attempt)
-    asked = sale.keys[call.user_id, call.sale_id, call.key]
-    return "" if len(asked) > 1 else "the key was not used for another quantity"
+    quantities = sale.keys[call.user_id, call.sale_id, call.key]
+    return "" if len(quantities) > 1 else "the key was not used for another quantity"
 
 
 def _ticket_missing(sale: SaleHistory, call: Call) -> str:

@@ -40,9 +40,9 @@ def no_request_lost(evidence: Evidence, findings: Findings) -> None:
         elif record.request_id != attempt.request_id or record.user_id != attempt.user_id:
             findings.add_violation(f"acknowledged at {where}, where the log has request {record.request_id}", subject)
         elif (record.sale_id, record.quantity) != (attempt.sale_id, attempt.quantity):
-            asked = f"{attempt.quantity} in sale {attempt.sale_id}"
+            requested = f"{attempt.quantity} in sale {attempt.sale_id}"
             findings.add_violation(
-                f"asked for {asked}, but {where} has {record.quantity} in sale {record.sale_id}", subject
+                f"asked for {requested}, but {where} has {record.quantity} in sale {record.sale_id}", subject
             )
 
 

@@ -106,8 +106,8 @@ def _contents(evidence: Evidence, cuts: dict[tuple[str, int], SparkCut]) -> dict
             before = found.get(key, (0, 0))
             found[key] = (before[0] + units, before[1] + amount)
 
-    for asked in evidence.requests:
-        add(asked.position.topic, asked.position, REQUESTED, asked.request_id, asked.quantity, 0)
+    for request in evidence.requests:
+        add(request.position.topic, request.position, REQUESTED, request.request_id, request.quantity, 0)
     for decided in evidence.decision_events:
         add(DECISIONS, decided.position, decided.decision, decided.event_id, decided.quantity, 0)
     for changed in evidence.order_events:
@@ -116,8 +116,8 @@ def _contents(evidence: Evidence, cuts: dict[tuple[str, int], SparkCut]) -> dict
 
 
 def _events(evidence: Evidence) -> Iterator[EventInLog]:
-    for asked in evidence.requests:
-        yield EventInLog(asked.position.topic, asked.position, REQUESTED, asked.request_id)
+    for request in evidence.requests:
+        yield EventInLog(request.position.topic, request.position, REQUESTED, request.request_id)
     for decided in evidence.decision_events:
         yield EventInLog(DECISIONS, decided.position, decided.decision, decided.event_id)
     for changed in evidence.order_events:

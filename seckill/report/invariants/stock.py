@@ -123,14 +123,14 @@ def gate_matches_ledger(evidence: Evidence, findings: Findings) -> None:
     owed = set(evidence.gate_releases_due)
     stocks = {stock.id: stock for stock in evidence.stocks}
     over = {sale.id for sale in evidence.sales if sale.state == "closed" or sale.closes_at_ms < evidence.taken_at_ms}
-    asked = {gate.stock_id for gate in evidence.gates}
+    with_gate = {gate.stock_id for gate in evidence.gates}
     for stock in evidence.stocks:
         if stock.gate_retired:
             findings.checked += 1
             findings.facts[f"{_name(stock)}: gate"] = "retired after the sale"
             if stock.sale_id not in over:
                 findings.add_violation(f"{_name(stock)}: its gate is retired, but the sale is not over")
-        elif stock.id not in asked:
+        elif stock.id not in with_gate:
             findings.unknown.append(f"{_name(stock)}: its gate was not read")
     for gate in evidence.gates:
         if gate.free is None:

@@ -41,10 +41,10 @@ def _decided(evidence: Evidence, row: Decision, decision: str) -> Evidence:
 def _falsely(decision: str) -> Callable[[Evidence], Evidence]:
     def corrupt(evidence: Evidence) -> Evidence:
         is_open = {sale.id for sale in evidence.sales if sale.state != "closed"}
-        asked = Counter((row.sale_id, row.user_id) for row in evidence.decisions)
+        counts = Counter((row.sale_id, row.user_id) for row in evidence.decisions)
         row = first(
             evidence.decisions,
-            lambda row: row.decision == "SOLD_OUT" and row.sale_id in is_open and asked[row.sale_id, row.user_id] == 1,
+            lambda row: row.decision == "SOLD_OUT" and row.sale_id in is_open and counts[row.sale_id, row.user_id] == 1,
         )
         return _decided(evidence, row, decision)
 

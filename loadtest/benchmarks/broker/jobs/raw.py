@@ -60,14 +60,14 @@ def produce(spec: Spec) -> Result:
     error_at = 4 + 4 + 4 + 2 + len(spec["topic"]) + 4 + 4
     sockets = [_connect(spec["port"]) for _ in requests]
     pairs = list(zip(sockets, requests, strict=True))
-    by_number = {opened.fileno(): (opened.recv, opened.sendall, request) for opened, request in pairs}
+    by_number = {connection.fileno(): (connection.recv, connection.sendall, request) for connection, request in pairs}
     poll = select.epoll()
     for number in by_number:
         poll.register(number, select.EPOLLIN)
     answered = rejected = 0
     watch = Stopwatch()
-    for opened, request in pairs:
-        opened.sendall(request)
+    for connection, request in pairs:
+        connection.sendall(request)
     end = time.perf_counter() + spec["seconds"]
     while time.perf_counter() < end:
         for number, _ in poll.poll(1):
@@ -78,8 +78,8 @@ def produce(spec: Spec) -> Result:
             answered += 1
             send(request)
     result = watch.result((answered - rejected) * batch, spec["size"], rejected=rejected * batch)
-    for opened in sockets:
-        opened.close()
+    for connection in sockets:
+        connection.close()
     return result
 
 
@@ -89,10 +89,10 @@ def fetch(spec: Spec) -> Result:
     sockets = {}
     poll = select.epoll()
     for index in range(connections):
-        opened = _connect(spec["port"])
-        sockets[opened.fileno()] = (opened, index % partitions)
-        poll.register(opened.fileno(), select.EPOLLIN)
-        opened.sendall(fetch_request(spec["topic"], index % partitions, 0))
+        connection = _connect(spec["port"])
+        sockets[connection.fileno()] = (connection, index % partitions)
+        poll.register(connection.fileno(), select.EPOLLIN)
+        connection.sendall(fetch_request(spec["topic"], index % partitions, 0))
     buffer = bytearray(2 * FETCH_BYTES)
     view = memoryview(buffer)
     records_at = 4 + 4 + 4 + 4 + 2 + len(spec["topic"]) + 4 + 4 + 2 + 8 + 8 + 4 + 4
@@ -100,14 +100,14 @@ def fetch(spec: Spec) -> Result:
     watch = Stopwatch()
     while watch.seconds < spec["seconds"]:
         for number, _ in poll.poll(1):
-            opened, partition = sockets[number]
-            end = _receive(opened, view)
+            connection, partition = sockets[number]
+            end = _receive(connection, view)
             offset, count = _last_offset(buffer, records_at, end)
             records += count
-            opened.sendall(fetch_request(spec["topic"], partition, offset))
+            connection.sendall(fetch_request(spec["topic"], partition, offset))
     result = watch.result(records, spec["size"])
-    for opened, _ in sockets.values():
-        opened.close()
+    for connection, _ in sockets.values():
+        connection.close()
     return result
 
 
@@ -123,16 +123,16 @@ def _last_offset(buffer: bytearray, position: int, end: int) -> tuple[int, int]:
     return offset, records
 
 
-def _receive(opened: socket.socket, view: memoryview) -> int:
+def _receive(connection: socket.socket, view: memoryview) -> int:
     have, whole = 0, 4
     while have < whole:
-        have += opened.recv_into(view[have:])
+        have += connection.recv_into(view[have:])
         if whole == 4 and have >= 4:
             whole = 4 + _INT32.unpack_from(view)[0]
     return whole
 
 
 def _connect(port: int) -> socket.socket:
-    opened = socket.create_connection(("127.0.0.1", port))
-    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return opened
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection

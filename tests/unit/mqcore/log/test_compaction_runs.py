@@ -9,7 +9,9 @@ import pytest
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.log.compaction import Compactor, find_cleanable
+from mqcore.log.errors import LogFailed
 from mqcore.log.log import Log
+from mqcore.log.segment_files import LOG_SUFFIX
 from tests.unit.mqcore.log.compacting import CONFIG, compact, left, log_of, records
 from tests.unit.mqcore.log.helpers import append, batch, open_log
 
@@ -27,21 +29,37 @@ def test_a_run_stops_at_its_limit_of_keys_and_the_next_run_continues() -> None:
     assert [offset for offset, _, _ in left(log)] == list(range(30, 40))
 
 
+def _compact_with_a_sync_after_each_removal(log: Log, disk: MemoryDisk) -> list[str]:
+    """Merge all sealed segments into one. A sync, which another thread may run at any time, follows each removal."""
+    log.sync()
+    log.config = replace(CONFIG, segment_bytes=5000)  # the originals fit into one segment, so their logs are removed
+    remove, removed = disk.remove, []
+
+    def remove_then_sync(path: str) -> None:
+        remove(path)
+        log.segments.release_sealed(log.end_offset)  # so that the sync has to open the files
+        log.segments.sync(0, log.end_offset)
+        removed.append(path)
+
+    disk.remove = remove_then_sync  # type: ignore[method-assign]
+    assert compact(log) > 0
+    return removed
+
+
 def test_a_sync_on_another_thread_does_not_look_for_an_original_that_is_being_removed() -> None:
     disk = MemoryDisk()
     log = log_of(*[(str(number % 3), "value") for number in range(20)], disk=disk)
-    log.sync()
-    remove, syncs = disk.remove, 0
+    originals = [segment.path(LOG_SUFFIX) for segment in log.segments.items[1:-1]]
+    removed = _compact_with_a_sync_after_each_removal(log, disk)
+    assert len(originals) > 1 and set(originals) <= set(removed)
 
-    def remove_during_a_sync(path: str) -> None:
-        nonlocal syncs
-        remove(path)
-        log.segments.release_sealed(log.end_offset)  # so that a sync has to open the files
-        log.segments.sync(0, log.end_offset)  # what the other thread may do at any time
-        syncs += 1
 
-    disk.remove = remove_during_a_sync  # type: ignore[method-assign]
-    assert compact(log) > 0 and syncs > 2
+def test_a_sync_fails_if_memory_still_names_the_original_that_is_being_removed() -> None:
+    disk = MemoryDisk()
+    log = log_of(*[(str(number % 3), "value") for number in range(20)], disk=disk)
+    log.replace_segments = lambda group, cleaned: None  # type: ignore[method-assign]  # the guard, switched off
+    with pytest.raises(LogFailed, match="No such file"):
+        _compact_with_a_sync_after_each_removal(log, disk)
 
 
 def test_a_run_consists_of_many_short_steps() -> None:
