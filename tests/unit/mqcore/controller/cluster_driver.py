@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID, uuid5
 
+from mqcore.controller.cluster_commands import RegisterBroker, Registered
 from mqcore.controller.commands import (
     Alteration,
     AlterConfigs,
     ConfigEdit,
+    ControllerAnswer,
     ControllerCommand,
     CreatedTopic,
     CreateTopics,
     DeletedTopic,
     NewTopic,
-    RegisterBroker,
     ResourceEdits,
 )
-from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType
+from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType, SessionFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.topics import TopicDefaults
@@ -51,13 +52,20 @@ class Cluster:
 
     def submit(self, command: ControllerCommand) -> tuple[Answer, ...]:
         """Decide a command, apply its facts and return one outcome for each entry."""
+        answer = self.ask(command)
+        assert isinstance(answer, tuple)
+        return answer
+
+    def ask(self, command: ControllerCommand) -> ControllerAnswer:
+        """Decide a command, apply its facts and return its answer."""
         decision = self.machine.decide(TICKET, command, self._now)
-        self.facts += decision.facts
         for fact in decision.facts:
             self.machine.apply(fact)
+            if not isinstance(fact, SessionFact):
+                self.facts.append(fact)
         self.machine.check()
         ((ticket, answer),) = decision.answers
-        assert ticket == TICKET and isinstance(answer, tuple)
+        assert ticket == TICKET
         return answer
 
     def errors(self, command: ControllerCommand) -> list[ErrorCode]:
@@ -65,8 +73,8 @@ class Cluster:
 
     def register(self, broker: int, host: str = "here") -> None:
         endpoints = (Endpoint("PLAINTEXT", host, 9092),)
-        command = RegisterBroker(BrokerId(broker), UUID(int=broker), endpoints, None)
-        assert self.submit(command) == ()
+        command = RegisterBroker(BrokerId(broker), UUID(int=broker), endpoints, None, is_only_broker=True)
+        assert isinstance(self.ask(command), Registered)
 
     def new_id(self) -> UUID:
         self._topics_made += 1

@@ -13,7 +13,7 @@ from mqcore.controller.commands import (
     ProducerIdBlock,
     ReserveProducerIds,
 )
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.facts import ControllerFact
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.queue import Controller
 from mqcore.coordination.journal import JournalFault
@@ -29,7 +29,7 @@ class ControllerDriver:
     """A controller over a journal that commits when told."""
 
     def __init__(self) -> None:
-        self.journal = MemoryJournal[MetadataFact]()
+        self.journal = MemoryJournal[ControllerFact]()
         self.machine = ControllerMachine(ONE_EACH)
         self.controller = Controller(self.machine, self.journal, VirtualClock())
         self._seed = Cluster()
