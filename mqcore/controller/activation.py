@@ -71,19 +71,17 @@ def _balanced(image: ClusterImage) -> Iterator[PartitionChanged]:
 
 def decide_elect_leaders(image: ClusterImage, command: ElectLeaders) -> tuple[list[MetadataFact], Outcomes]:
     facts: list[MetadataFact] = []
-    outcomes: list[Refusal | None] = []
+    outcomes: dict[tuple[str, int], Refusal | None] = {}
     for name, index in dict.fromkeys(command.partitions):
         topic = image.topics.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
-            outcomes.append(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist"))
+            outcomes[name, index] = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
             continue
         fact = _elected(image, topic, topic.partitions[index], command.election)
-        if isinstance(fact, Refusal):
-            outcomes.append(fact)
-        else:
+        outcomes[name, index] = fact if isinstance(fact, Refusal) else None
+        if not isinstance(fact, Refusal):
             facts.append(fact)
-            outcomes.append(None)
-    return facts, tuple(outcomes)
+    return facts, tuple(outcomes[partition] for partition in command.partitions)
 
 
 def _elected(

@@ -21,8 +21,9 @@ from mqcore.controller.commands import (
 from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType, SessionFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.machine import ControllerMachine
+from mqcore.controller.sessions import ControllerRules
 from mqcore.controller.topics import TopicDefaults
-from mqcore.coordination.decision import Ticket
+from mqcore.coordination.decision import Tick, Ticket
 from mqcore.identity import BrokerId
 from mqcore.wire.errors import ErrorCode, Refusal
 from tests.unit.mqcore.coordination.virtual import VirtualClock
@@ -38,10 +39,12 @@ Answer = CreatedTopic | DeletedTopic | Refusal | None
 class Cluster:
     """A controller whose decisions are applied immediately; its invariants are checked each time."""
 
-    def __init__(self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH) -> None:
-        self.machine = ControllerMachine(defaults)
+    def __init__(
+        self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH, rules: ControllerRules | None = None
+    ) -> None:
+        self.machine = ControllerMachine(defaults, rules)
         self.facts: list[MetadataFact] = []
-        self._now = VirtualClock().now()
+        self.clock = VirtualClock()
         self._topics_made = 0
         for broker in range(1, brokers + 1):
             self.register(broker)
@@ -58,15 +61,18 @@ class Cluster:
 
     def ask(self, command: ControllerCommand) -> ControllerAnswer:
         """Decide a command, apply its facts and return its answer."""
-        decision = self.machine.decide(TICKET, command, self._now)
+        ((ticket, answer),) = self.decide_and_apply(command)
+        assert ticket == TICKET
+        return answer
+
+    def decide_and_apply(self, command: ControllerCommand | Tick) -> tuple[tuple[Ticket, ControllerAnswer], ...]:
+        decision = self.machine.decide(TICKET, command, self.clock.now())
         for fact in decision.facts:
             self.machine.apply(fact)
             if not isinstance(fact, SessionFact):
                 self.facts.append(fact)
         self.machine.check()
-        ((ticket, answer),) = decision.answers
-        assert ticket == TICKET
-        return answer
+        return decision.answers
 
     def errors(self, command: ControllerCommand) -> list[ErrorCode]:
         return [entry.error if isinstance(entry, Refusal) else ErrorCode.NONE for entry in self.submit(command)]
