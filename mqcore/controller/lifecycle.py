@@ -133,6 +133,13 @@ class BrokerLifecycle:
         self._end_ms = Millis(now_ms + self._rules.shutdown_timeout_ms)
         self._next_ms = now_ms
 
+    def knows_its_replicas(self, applied: Offset) -> bool:
+        """Whether the applied metadata include this registration, so that a folder they do not name is a stray.
+
+        Older metadata, or none after the loss of a disk, would put good replicas aside.
+        """
+        return self.broker_epoch is not None and applied > self.broker_epoch
+
     def deadline(self) -> Millis | None:
         """When `next_request` has something to do."""
         if self.phase is Phase.ENDED:
@@ -148,3 +155,5 @@ class BrokerLifecycle:
     def _enter(self, phase: Phase) -> None:
         assert phase is self.phase or phase in TRANSITIONS[self.phase], f"{self.phase.value} → {phase.value}"
         self.phase = phase
+        if phase is Phase.ENDED:
+            self._open = None  # an answer that still comes changes nothing

@@ -87,6 +87,11 @@ class Sessions:
         self.applied.pop(broker, None)
         self._shutdown_offsets.pop(broker, None)
 
+    @property
+    def watched(self) -> frozenset[BrokerId]:
+        """The brokers that have a session, ended or not."""
+        return frozenset(self._until)
+
     def is_live(self, broker: BrokerId, now_ms: int) -> bool:
         return now_ms < self._until.get(broker, 0)
 
@@ -108,6 +113,5 @@ class Sessions:
         return all(self.applied.get(other, 0) >= needed for other in others)
 
     def check(self, image: ClusterImage) -> None:
-        """Every unfenced broker but an only one has a session, or a failed one would lead until an operator notices."""
-        assert set(self._until) <= set(image.brokers)
+        assert self.watched <= set(image.brokers)
         assert set(self._shutdown_offsets) <= set(image.brokers)

@@ -51,12 +51,14 @@ def test_the_next_record_goes_where_the_activation_says() -> None:
 # min.insync.replicas: controller and leader must agree about it (trap 13)
 
 
-@pytest.fixture
-def cluster() -> Cluster:
+def with_min_isr_2() -> Cluster:
     cluster = Cluster()
     cluster.create("orders")
     activate(cluster, 1, "2")
     return cluster
+
+
+cluster = pytest.fixture(with_min_isr_2, name="cluster")
 
 
 def min_isr(cluster: Cluster, file: dict[str, str]) -> tuple[str, str]:

@@ -13,8 +13,7 @@ from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.controller.brokers import EPOCH, Brokers, Proposal
 
 
-@pytest.fixture
-def brokers() -> Brokers:
+def one_behind() -> Brokers:
     """Broker 1 leads a partition on three brokers; broker 3 is active and not in sync."""
     brokers = Brokers(3)
     brokers.topic_on((1, 2, 3))
@@ -22,6 +21,9 @@ def brokers() -> Brokers:
     brokers.unfence(3)
     assert brokers.leader_and_isr() == (1, (1, 2))
     return brokers
+
+
+brokers = pytest.fixture(one_behind, name="brokers")
 
 
 def test_a_replica_joins_and_leaves_the_in_sync_replicas(brokers: Brokers) -> None:
