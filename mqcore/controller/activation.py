@@ -44,7 +44,7 @@ def decide_activate(image: ClusterImage, command: Activate, now_ms: int) -> list
 
 def decide_tick(image: ClusterImage, sessions: Sessions, rules: ControllerRules, now_ms: int) -> list[ControllerFact]:
     """Fence one silent broker, because each fencing changes what is right for the next. Then balance leaders."""
-    silent = sessions.first_silent(now_ms)
+    silent = sessions.first_silent(image, now_ms)
     if silent is not None:
         return [*fence(image, image.brokers[silent])]
     due, interval = sessions.next_balance_ms, rules.balance_interval_ms

@@ -106,8 +106,8 @@ class ControllerMachine:
 
     def deadline(self) -> Millis | None:
         """A cluster of one broker has no deadline: its broker has no session and no leader to give back."""
-        due = [self.sessions.first_end(), self.sessions.next_balance_ms if len(self.image.brokers) > 1 else None]
-        return min((at for at in due if at is not None), default=None)
+        balance_ms = self.sessions.next_balance_ms if len(self.image.brokers) > 1 else None
+        return min((at for at in (self.sessions.first_end(self.image), balance_ms) if at is not None), default=None)
 
     def check(self) -> None:
         check_image(self.image)

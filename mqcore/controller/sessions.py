@@ -6,6 +6,7 @@ heard of. So a failed broker is fenced later after a change of controllers, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -98,13 +99,17 @@ class Sessions:
     def ends_at(self, broker: BrokerId) -> Millis:
         return self._until[broker]
 
-    def first_silent(self, now_ms: int) -> BrokerId | None:
+    def first_silent(self, image: ClusterImage, now_ms: int) -> BrokerId | None:
         """The unfenced broker whose session ended first, if any has ended."""
-        ended = [(until, broker) for broker, until in self._until.items() if until <= now_ms]
+        ended = [(until, broker) for broker, until in self._unfenced(image) if until <= now_ms]
         return min(ended, default=(0, None))[1]
 
-    def first_end(self) -> Millis | None:
-        return min(self._until.values(), default=None)
+    def first_end(self, image: ClusterImage) -> Millis | None:
+        return min((until for _, until in self._unfenced(image)), default=None)
+
+    def _unfenced(self, image: ClusterImage) -> Iterator[tuple[BrokerId, Millis]]:
+        """The session of a fenced broker only keeps its id from others, so nothing happens when it ends."""
+        return ((broker, until) for broker, until in self._until.items() if not image.brokers[broker].fenced)
 
     def may_leave(self, broker: BrokerId, image: ClusterImage) -> bool:
         """Whether all active brokers know of the leaders that replace this one."""

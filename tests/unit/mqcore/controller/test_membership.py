@@ -159,6 +159,17 @@ def test_one_silent_broker_is_fenced_at_a_time() -> None:
     assert all(each.fenced for each in brokers.image.brokers.values())
 
 
+def test_nothing_happens_when_the_session_of_a_fenced_broker_ends() -> None:
+    brokers = Brokers(0)
+    brokers.start(1)
+    facts = len(brokers.facts)
+    brokers.pass_time(4_400)
+    brokers.run_ticks()
+    brokers.pass_time(400_000)
+    brokers.run_ticks()
+    assert len(brokers.facts) == facts and brokers.machine.deadline() is None
+
+
 def test_a_new_controller_gives_every_broker_a_full_session() -> None:
     brokers = Brokers(2)
     brokers.pass_time(60_000)
