@@ -1,10 +1,16 @@
-"""Machine vocabulary: the commands of brokers and of the operator about brokers and replicas, and their answers."""
+"""Machine vocabulary: the commands of brokers and of the operator about brokers and replicas, and their answers.
+
+Commands are named tuples, because every start of a broker makes these classes, and a dataclass takes much longer. An
+answer must not be a tuple: a tuple of outcomes is the answer to a client's command.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.controller.facts import Endpoint
@@ -12,8 +18,7 @@ from mqcore.identity import BrokerId, LeaderEpoch, Offset
 from mqcore.wire.errors import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Activate:
+class Activate(NamedTuple):
     """The first command of a new controller.
 
     `epoch`: of its leadership in the quorum. `next_offset`: where its first record will go. `features` and
@@ -22,12 +27,11 @@ class Activate:
 
     epoch: int
     next_offset: Offset
-    features: Mapping[str, int] = field(default_factory=dict)
+    features: Mapping[str, int] = MappingProxyType({})
     min_insync_replicas: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterBroker:
+class RegisterBroker(NamedTuple):
     """A broker has started and announces its endpoints.
 
     `incarnation` is made by `new_incarnation`, `directories` are the identities of its data folders. `is_only_broker`
@@ -53,8 +57,7 @@ class Registered:
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     """`applied`: everything below this offset of the metadata log is in effect on the broker."""
 
     broker: BrokerId
@@ -71,35 +74,31 @@ class HeartbeatAnswer:
     should_shut_down: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerDisconnected:
+class BrokerDisconnected(NamedTuple):
     """The connection of a broker broke, so its session ends soon, unless the broker comes back."""
 
     broker: BrokerId
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterBroker:
+class UnregisterBroker(NamedTuple):
     broker: BrokerId
 
 
-@dataclass(frozen=True, slots=True)
-class IsrProposal:
+class IsrProposal(NamedTuple):
     """In-sync replicas that the leader of a partition wants, each with the broker epoch that the leader knows.
 
     An epoch of −1 is not checked: leaders before KIP-903 know none.
     """
 
     topic_id: UUID
-    index: int
+    partition: int
     leader_epoch: LeaderEpoch
     partition_epoch: int
     isr: tuple[tuple[BrokerId, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartition:
+class AlterPartition(NamedTuple):
     """`controller_epoch`: the controller that the leader means; −1 if it means whichever is active."""
 
     broker: BrokerId
@@ -108,8 +107,7 @@ class AlterPartition:
     controller_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class AlteredPartition:
+class AlteredPartition(NamedTuple):
     """The partition after the proposal was applied."""
 
     leader: BrokerId
@@ -133,23 +131,20 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeaders:
+class ElectLeaders(NamedTuple):
     election: Election
     partitions: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reassignment:
+class Reassignment(NamedTuple):
     """`replicas` None cancels the reassignment in progress."""
 
     topic: str
-    index: int
+    partition: int
     replicas: tuple[BrokerId, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reassign:
+class Reassign(NamedTuple):
     partitions: tuple[Reassignment, ...]
     may_change_factor: bool = True
 

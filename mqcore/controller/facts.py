@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset
@@ -169,8 +170,7 @@ MetadataFact = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerActivated:
+class ControllerActivated(NamedTuple):
     """Not kept. `next_offset`: where the next record of the metadata log goes."""
 
     epoch: int
@@ -178,8 +178,7 @@ class ControllerActivated:
     at_ms: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerContacted:
+class BrokerContacted(NamedTuple):
     """Not kept. The session of the broker ends at `until_ms`, unless it is contacted again before."""
 
     broker: BrokerId
@@ -187,8 +186,7 @@ class BrokerContacted:
     applied: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class LeadersBalanced:
+class LeadersBalanced(NamedTuple):
     """Not kept. The next check for leaders that are not the preferred ones is due at `next_ms`."""
 
     next_ms: Millis

@@ -30,7 +30,7 @@ def decide_alter_partition(
     outcomes: list[AlteredPartition | Refusal] = []
     named: set[tuple[object, int]] = set()
     for proposal in command.proposals:
-        key = (proposal.topic_id, proposal.index)
+        key = (proposal.topic_id, proposal.partition)
         if key in named:
             outcomes.append(Refusal(ErrorCode.INVALID_REQUEST, "the request contains this partition twice"))
             continue
@@ -46,7 +46,7 @@ def _decide(
 ) -> tuple[list[MetadataFact], AlteredPartition | Refusal]:
     if proposal.topic_id not in image.topics_by_id:
         return [], Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "the topic does not exist, or was deleted and created again")
-    partition = image.partition(proposal.topic_id, proposal.index)
+    partition = image.partition(proposal.topic_id, proposal.partition)
     if partition is None:
         return [], Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
     refusal = _refusal(image, broker, partition, proposal)

@@ -22,9 +22,9 @@ def decide_reassign(image: ClusterImage, command: Reassign) -> tuple[list[Metada
     named: set[tuple[str, int]] = set()
     for wanted in command.partitions:
         result = _decide(image, wanted, command.may_change_factor)
-        if (wanted.topic, wanted.index) in named:
+        if (wanted.topic, wanted.partition) in named:
             result = Refusal(ErrorCode.INVALID_REQUEST, "the request contains this partition twice")
-        named.add((wanted.topic, wanted.index))
+        named.add((wanted.topic, wanted.partition))
         if isinstance(result, PartitionChanged):
             facts.append(result)
         outcomes.append(result if isinstance(result, Refusal) else None)
@@ -33,9 +33,9 @@ def decide_reassign(image: ClusterImage, command: Reassign) -> tuple[list[Metada
 
 def _decide(image: ClusterImage, wanted: Reassignment, may_change_factor: bool) -> PartitionChanged | Refusal | None:
     topic = image.topics.get(wanted.topic)
-    if topic is None or not 0 <= wanted.index < len(topic.partitions):
+    if topic is None or not 0 <= wanted.partition < len(topic.partitions):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
-    partition = topic.partitions[wanted.index]
+    partition = topic.partitions[wanted.partition]
     if wanted.replicas is None:
         return _cancel(image, topic, partition)
     refusal = _check(image, partition, wanted.replicas, may_change_factor)

@@ -64,7 +64,7 @@ def late_request_to_a_controller_elected_again(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(
         in_sync,
         "decide_alter_partition",
-        lambda image, epoch, command: right(image, epoch, replace(command, controller_epoch=-1)),
+        lambda image, epoch, command: right(image, epoch, command._replace(controller_epoch=-1)),
     )
 
 
@@ -135,7 +135,7 @@ def heartbeats_of_an_earlier_life(patch: pytest.MonkeyPatch) -> None:
     def decide(image, sessions, rules, command, now_ms):  # type: ignore[no-untyped-def]
         known = image.brokers.get(command.broker)
         epoch = known.broker_epoch if known else command.broker_epoch
-        return right(image, sessions, rules, replace(command, broker_epoch=epoch), now_ms)
+        return right(image, sessions, rules, command._replace(broker_epoch=epoch), now_ms)
 
     patch.setattr(membership, "decide_heartbeat", decide)
 
@@ -154,7 +154,7 @@ def _accept(patch: pytest.MonkeyPatch, field: str) -> None:
         in_sync,
         "_refusal",
         lambda image, broker, partition, proposal: right(
-            image, broker, partition, replace(proposal, **{field: getattr(partition, field)})
+            image, broker, partition, proposal._replace(**{field: getattr(partition, field)})
         ),
     )
 
