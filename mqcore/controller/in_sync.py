@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mqcore.controller.cluster_commands import AlteredPartition, AlteredPartitions, AlterPartition, IsrProposal
 from mqcore.controller.elections import change
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.facts import MetadataFact, PartitionChanged
 from mqcore.controller.image import ClusterImage, PartitionImage, changed
 from mqcore.controller.membership import stale_broker_epoch
 from mqcore.identity import BrokerId
@@ -54,8 +54,8 @@ def _decide(
         return [], refusal
     isr = tuple(member for member, _ in proposal.isr)
     fact = change(proposal.topic_id, partition, image.is_active, isr=isr)
-    if fact is None:
-        return [], _state(partition)
+    if fact is None:  # the new partition epoch voids every older proposal that is still on its way
+        fact = PartitionChanged(proposal.topic_id, proposal.partition, isr=partition.isr)
     after = changed(partition, fact)
     if after.leader_epoch != partition.leader_epoch:  # the proposal completed a reassignment
         return [fact], Refusal(ErrorCode.NEW_LEADER_ELECTED, "the change began a new leader epoch")

@@ -125,6 +125,7 @@ class MetadataWorkload:
 
     def check(self) -> None:
         self.machine.check()
+        assert self.machine.sessions.next_offset == self.partition.log.end_offset, "broker epochs are offsets"
         if not self._unsynced:
             assert visible_state(self.observer.image) == visible_state(self.machine.image)
 

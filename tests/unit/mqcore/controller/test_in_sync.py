@@ -32,10 +32,13 @@ def test_a_replica_joins_and_leaves_the_in_sync_replicas(brokers: Brokers) -> No
     assert brokers.leader_and_isr() == (1, (1,))
 
 
-def test_a_proposal_that_is_in_effect_already_changes_nothing(brokers: Brokers) -> None:
-    facts = len(brokers.facts)
-    assert isinstance(brokers.alter(Proposal((1, 2))), AlteredPartition)
-    assert len(brokers.facts) == facts
+def test_a_proposal_of_the_present_isr_voids_every_older_proposal(brokers: Brokers) -> None:
+    """A leader that does not know what happened to a proposal makes this one, and counts on the old ISR again."""
+    epoch = brokers.partition().partition_epoch
+    outcome = brokers.alter(Proposal((1, 2)))
+    assert isinstance(outcome, AlteredPartition) and outcome.partition_epoch == epoch + 1
+    assert brokers.alter(Proposal((1, 2, 3), partition_epoch=epoch)) is ErrorCode.INVALID_UPDATE_VERSION
+    assert brokers.leader_and_isr() == (1, (1, 2)) and brokers.partition().leader_epoch == 0
 
 
 @pytest.mark.parametrize(
