@@ -196,7 +196,7 @@ class SimBroker:
         factor = len(topic.partitions[key[1]].replicas)
         needed = min(int(settings.get("min.insync.replicas", "1")), factor)
         if len(leader.isr) >= needed and self._random.random() < 0.3:
-            self._world.check_write(self, key, leader)
+            self._world.properties.check_write(self, key, leader)
             self.logs[key].append(self._world.new_number())
 
     def _replicate(self, key: Key, leader: Leader, topic: TopicImage) -> None:
@@ -220,7 +220,7 @@ class SimBroker:
         committed = min([len(self.logs[key]), *ends])
         if committed > leader.high_watermark and committed >= leader.start:
             leader.high_watermark = committed
-            self._world.committed_by(self, key, leader)
+            self._world.properties.committed_by(self, key, leader)
 
     def _propose(self, key: Key, leader: Leader, topic: TopicImage) -> None:
         now = self._world.now
