@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")  # Kafka's well-known id of this topic
 METADATA_BATCH_BYTES = 8 << 20  # records of one command; Kafka's quorum has the same limit
+NEVER_REGISTERED = -1  # as the broker epoch in the clean mark; the first registration may have epoch 0
 METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": str(METADATA_BATCH_BYTES)}
 
 
@@ -191,7 +192,7 @@ class Broker:
 
     def _broker_epoch(self) -> int:
         registered = self.observer.image.brokers.get(BrokerId(self.config.node_id))
-        return 0 if registered is None else registered.broker_epoch
+        return NEVER_REGISTERED if registered is None else registered.broker_epoch
 
     def _file_min_insync(self) -> str | None:
         """What the file says of min.insync.replicas. It counts only for a cluster that has no value yet."""

@@ -10,7 +10,7 @@ import pytest
 
 from mqcore.controller.cluster_commands import Heartbeat, RegisterBroker
 from mqcore.controller.commands import ControllerCommand, CreateTopics, NewTopic
-from mqcore.controller.facts import Endpoint
+from mqcore.controller.facts import Endpoint, ResourceType
 from mqcore.identity import BrokerId, Offset
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.apis.running_broker import RunningBroker
@@ -151,6 +151,15 @@ def test_a_partition_that_moves_is_listed_until_the_move_is_cancelled(broker: Ru
     wanted[0]["replicas"] = None
     broker.request(REASSIGN, 1, topics=[{"name": "orders", "partitions": wanted}])
     assert broker.request(REASSIGNMENTS, 0, topics=None).topics == []
+
+
+def test_the_first_file_gives_the_cluster_its_min_isr_and_a_later_one_does_not_change_it(tmp_path: Path) -> None:
+    for value in ("2", "1"):
+        with RunningBroker(tmp_path, f"min.insync.replicas={value}") as broker:
+            if value == "2":
+                broker.create_topic("orders")
+            assert broker.services.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
+            assert broker.log_settings("orders").min_insync_replicas == 2
 
 
 @pytest.mark.parametrize("election_type", [0, 1, 2])
