@@ -14,7 +14,8 @@ from uuid import UUID
 from mqcore import data_folder, descriptors, gauges, housekeeping, topic_defaults
 from mqcore.apis.services import Services
 from mqcore.config import BrokerConfig
-from mqcore.controller.commands import ControllerAnswer, RegisterBroker
+from mqcore.controller.cluster_commands import Activate, RegisterBroker
+from mqcore.controller.commands import ControllerAnswer, ControllerCommand
 from mqcore.controller.facts import Endpoint
 from mqcore.controller.internal_topics import InternalTopic, InternalTopics
 from mqcore.controller.machine import ControllerMachine
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")  # Kafka's well-known id of this topic
 METADATA_BATCH_BYTES = 8 << 20  # records of one command; Kafka's quorum has the same limit
+NEVER_REGISTERED = -1  # as the broker epoch in the clean mark; the first registration may have epoch 0
 METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": str(METADATA_BATCH_BYTES)}
 
 
@@ -164,7 +166,9 @@ class Broker:
         self.partitions.is_clean = (
             is_clean  # a mark of another epoch is stale: the folder was used after it was written
         )
-        await self._register(await self.listeners.bind())
+        bound = await self.listeners.bind()
+        await self._submit(Activate(0, self.observer.applied_end, min_insync_replicas=self._file_min_insync()))
+        await self._submit(self._registration(bound))
         self.publisher.publish()
         self.partitions.mark_strays()
         self.observer.add_listener(self.publisher.publish)
@@ -188,15 +192,26 @@ class Broker:
 
     def _broker_epoch(self) -> int:
         registered = self.observer.image.brokers.get(BrokerId(self.config.node_id))
-        return 0 if registered is None else registered.broker_epoch
+        return NEVER_REGISTERED if registered is None else registered.broker_epoch
 
-    async def _register(self, bound: tuple[Endpoint, ...]) -> None:
-        registered: asyncio.Future[ControllerAnswer | JournalFault] = asyncio.Future()
-        command = RegisterBroker(
-            BrokerId(self.config.node_id), self._world.chance.new_uuid(), bound, self.config.broker_rack or None
+    def _file_min_insync(self) -> str | None:
+        """What the file says of min.insync.replicas. It counts only for a cluster that has no value yet."""
+        return self.config.topic_defaults.get("min.insync.replicas")
+
+    def _registration(self, bound: tuple[Endpoint, ...]) -> RegisterBroker:
+        return RegisterBroker(
+            BrokerId(self.config.node_id),
+            self._world.chance.new_uuid(),
+            bound,
+            self.config.broker_rack or None,
+            directories=(self._folder.directory_id,),
+            is_only_broker=True,
         )
-        self.controller.submit(command, registered.set_result)
-        answer = await registered
+
+    async def _submit(self, command: ControllerCommand) -> None:
+        decided: asyncio.Future[ControllerAnswer | JournalFault] = asyncio.Future()
+        self.controller.submit(command, decided.set_result)
+        answer = await decided
         if isinstance(answer, JournalFault):
             raise CannotStart(f"the metadata log cannot be written: {answer}")
 

@@ -1,15 +1,17 @@
-"""AlterPartitionReassignments: accepted only if the partition stays where it is, because there is one broker.
+"""AlterPartitionReassignments: move partitions to other brokers, or cancel that. KIP-455.
 
 Versions: 1 adds the flag that forbids changing the replication factor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mqcore.apis.call import Api, Call, Response
-from mqcore.apis.lookup import find_partition_image
-from mqcore.wire.errors import ErrorCode
+from mqcore.apis.call import Api, Call, Later, Response
+from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
+from mqcore.controller.cluster_commands import Reassign, Reassignment
+from mqcore.identity import BrokerId
 
 if TYPE_CHECKING:
     from mqcore.wire.requests.alter_partition_reassignments import (
@@ -19,35 +21,31 @@ if TYPE_CHECKING:
 
 API = Api(45, "AlterPartitionReassignments", 0, 1)
 
-_MESSAGES = {
-    ErrorCode.NONE: None,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the partition does not exist",
-    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "no reassignment is in progress",
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "replicas cannot be moved between brokers",
-}
+
+def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> Later:
+    wanted = tuple(_reassignment(topic.name, each) for topic in request.topics for each in topic.partitions)
+
+    def respond(outcomes: Sequence[EntryOutcome]) -> Response:
+        rest = iter(outcomes)
+        return {
+            "allow_replication_factor_change": request.allow_replication_factor_change,
+            "responses": [
+                {"name": topic.name, "partitions": [_result(each, next(rest)) for each in topic.partitions]}
+                for topic in request.topics
+            ],
+        }
+
+    return submit(call, Reassign(wanted, request.allow_replication_factor_change), len(wanted), respond)
 
 
-def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> Response:
+def _reassignment(topic: str, wanted: ReassignablePartition) -> Reassignment:
+    replicas = None if wanted.replicas is None else tuple(map(BrokerId, wanted.replicas))
+    return Reassignment(topic, wanted.partition_index, replicas)
+
+
+def _result(wanted: ReassignablePartition, outcome: EntryOutcome) -> Response:
     return {
-        "allow_replication_factor_change": request.allow_replication_factor_change,
-        "responses": [
-            {"name": topic.name, "partitions": [_result(call, topic.name, each) for each in topic.partitions]}
-            for topic in request.topics
-        ],
+        "partition_index": wanted.partition_index,
+        "error_code": error_of(outcome),
+        "error_message": message_of(outcome),
     }
-
-
-def _result(call: Call, topic: str, wanted: ReassignablePartition) -> Response:
-    error = _reassignment_error(call, topic, wanted)
-    return {"partition_index": wanted.partition_index, "error_code": error, "error_message": _MESSAGES[error]}
-
-
-def _reassignment_error(call: Call, topic: str, wanted: ReassignablePartition) -> ErrorCode:
-    partition = find_partition_image(call.services, topic, wanted.partition_index)
-    if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if wanted.replicas is None:  # null cancels a reassignment
-        return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    if tuple(wanted.replicas) == partition.replicas:
-        return ErrorCode.NONE
-    return ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -1,6 +1,6 @@
 """DescribeCluster: the brokers, at the addresses advertised for the client's listener. KIP-700.
 
-Versions: 1 adds the endpoint type (KIP-919), 2 the flag for fenced brokers (KIP-1073), of which this broker knows none.
+Versions: 1 adds the endpoint type (KIP-919), 2 fenced brokers, if the client asks for them (KIP-1073).
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def handle(request: DescribeClusterRequest, call: Call) -> Response:
     brokers = []
     for broker in services.image.brokers.values():
         endpoint = services.endpoint(broker.broker, call.listener)
-        if endpoint is not None:
+        if endpoint is not None and (request.include_fenced_brokers or not broker.fenced):
             host, port = endpoint
-            brokers.append({"broker_id": broker.broker, "host": host, "port": port, "rack": broker.rack})
+            row = {"broker_id": broker.broker, "host": host, "port": port, "rack": broker.rack}
+            brokers.append({**row, "is_fenced": broker.fenced})
     return {
         "cluster_id": services.cluster_id,
         "controller_id": services.config.node_id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
-from mqcore.apis.lookup import has_offline_replica
+from mqcore.apis.lookup import offline_replicas
 from mqcore.apis.operations import ALL_TOPIC_OPERATIONS
 from mqcore.apis.services import Services
 from mqcore.controller.image import PartitionImage, TopicImage
@@ -67,9 +67,10 @@ def _topic(services: Services, topic: TopicImage, partitions: tuple[PartitionIma
 
 
 def _partition(services: Services, topic: str, partition: PartitionImage) -> Response:
-    is_offline = has_offline_replica(services, topic, partition.index)
+    offline = offline_replicas(services, topic, partition)
+    has_leader = partition.has_leader and partition.leader not in offline
     return {
-        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE,
+        "error_code": ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         "partition_index": partition.index,
         "leader_id": partition.leader,
         "leader_epoch": partition.leader_epoch,
@@ -77,5 +78,5 @@ def _partition(services: Services, topic: str, partition: PartitionImage) -> Res
         "isr_nodes": partition.isr,
         "eligible_leader_replicas": [],
         "last_known_elr": [],
-        "offline_replicas": [services.config.node_id] if is_offline else [],
+        "offline_replicas": offline,
     }

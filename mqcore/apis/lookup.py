@@ -6,7 +6,7 @@ from uuid import UUID
 
 from mqcore.apis.services import Services
 from mqcore.controller.image import PartitionImage, TopicImage
-from mqcore.identity import METADATA_TOPIC, TopicPartition
+from mqcore.identity import METADATA_TOPIC, BrokerId, TopicPartition
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
@@ -57,8 +57,18 @@ def find_readable_partition(
     return partition if refusal is None else refusal.error
 
 
-def has_offline_replica(services: Services, topic: str, index: int) -> bool:
-    """True if this broker has a replica of the partition that it cannot serve."""
+def offline_replicas(services: Services, topic: str, partition: PartitionImage) -> tuple[BrokerId, ...]:
+    """The replicas that nothing can serve: those of fenced brokers, and of this one if its log is offline."""
+    brokers = services.image.brokers
+    return tuple(
+        replica
+        for replica in partition.replicas
+        if (replica in brokers and brokers[replica].fenced)
+        or (replica == services.config.node_id and _is_offline_here(services, topic, partition.index))
+    )
+
+
+def _is_offline_here(services: Services, topic: str, index: int) -> bool:
     partition = services.partitions.get(topic, index)
     if partition is not None:
         return partition.is_offline

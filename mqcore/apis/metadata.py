@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
-from mqcore.apis.lookup import has_offline_replica
+from mqcore.apis.lookup import offline_replicas
 from mqcore.apis.operations import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_REQUESTED
 from mqcore.apis.services import Services
 from mqcore.apis.unique import unique_by
@@ -128,15 +128,16 @@ def _topic(services: Services, topic: TopicImage) -> Response:
 
 
 def _partition(services: Services, topic: str, partition: PartitionImage) -> Response:
-    is_offline = has_offline_replica(services, topic, partition.index)
+    offline = offline_replicas(services, topic, partition)
+    has_leader = partition.has_leader and partition.leader not in offline
     return {
-        "error_code": ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE,
+        "error_code": ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         "partition_index": partition.index,
         "leader_id": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.isr,
-        "offline_replicas": (services.config.node_id,) if is_offline else (),
+        "offline_replicas": offline,
     }
 
 
@@ -149,7 +150,7 @@ def _response(request: MetadataRequest, call: Call, topics: list[Response]) -> R
     brokers = []
     for broker in services.image.brokers.values():
         endpoint = services.endpoint(broker.broker, call.listener)
-        if endpoint is not None:
+        if endpoint is not None and not broker.fenced:
             brokers.append({"node_id": broker.broker, "host": endpoint[0], "port": endpoint[1], "rack": broker.rack})
     return {
         "brokers": brokers,

@@ -1,4 +1,7 @@
-"""Machine vocabulary: the commands of the controller and their answers."""
+"""Machine vocabulary: the commands of the controller and their answers; here those of clients and of the operator.
+
+`cluster_commands` has those about brokers and replicas.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from uuid import UUID
 
-from mqcore.controller.facts import Endpoint
+from mqcore.controller.cluster_commands import ClusterAnswer, ClusterCommand
 from mqcore.identity import BrokerId
 from mqcore.wire.errors import Refusal
 
@@ -111,17 +114,10 @@ class ProducerIdBlock:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterBroker:
-    """A broker has started. It announces its endpoints and leads its partitions in a new epoch."""
+ControllerCommand = CreateTopics | DeleteTopics | CreatePartitions | AlterConfigs | ReserveProducerIds | ClusterCommand
 
-    broker: BrokerId
-    incarnation: UUID
-    endpoints: tuple[Endpoint, ...]
-    rack: str | None
+Outcomes = tuple[CreatedTopic | DeletedTopic | Refusal | None, ...]
+"""One outcome for each entry of a command, in its order; None for a success without details."""
 
-
-ControllerCommand = CreateTopics | DeleteTopics | CreatePartitions | AlterConfigs | ReserveProducerIds | RegisterBroker
-
-ControllerAnswer = tuple[CreatedTopic | DeletedTopic | Refusal | None, ...] | ProducerIdBlock
-"""One outcome for each entry of the command, in its order; None for a success without details."""
+ControllerAnswer = Outcomes | ProducerIdBlock | ClusterAnswer | Refusal
+"""A refusal concerns the command as a whole."""

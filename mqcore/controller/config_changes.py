@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 from mqcore.config import settings
 from mqcore.config_values import INT_MAX
-from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, ControllerAnswer, ResourceEdits
+from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, Outcomes, ResourceEdits
 from mqcore.controller.facts import ConfigChanged, MetadataFact, ResourceType
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.setting_layers import BROKER_SYNONYMS, DEFAULT_RESOURCE, DYNAMIC_BROKER
+from mqcore.controller.setting_layers import BROKER_SYNONYMS, CLUSTER_WIDE, DEFAULT_RESOURCE, DYNAMIC_BROKER
 from mqcore.controller.settings_without_effect import READ_AT_START, SECRETS, SETTINGS_WITHOUT_EFFECT
 from mqcore.log.setting_types import SettingType, TopicSetting, value_error
 from mqcore.log.topic_config import TOPIC_SETTINGS, setting_error
@@ -52,7 +52,7 @@ def topic_config_refusal(configs: Mapping[str, str | None], batch_limit: int = I
 
 def decide_alter_configs(
     image: ClusterImage, command: AlterConfigs, batch_limit: int = INT_MAX
-) -> tuple[list[MetadataFact], ControllerAnswer]:
+) -> tuple[list[MetadataFact], Outcomes]:
     facts: list[MetadataFact] = []
     answers: list[Refusal | None] = []
     named = Counter((resource.resource_type, resource.resource) for resource in command.resources)
@@ -132,6 +132,10 @@ def _check_of(image: ClusterImage, resource: ResourceEdits) -> Check | Refusal:
             if fixed:
                 why = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
                 return Refusal(ErrorCode.INVALID_REQUEST, f"{why}, because the broker reads them only at its start")
+            shared = [edit.name for edit in resource.edits if edit.name in CLUSTER_WIDE]
+            if shared and resource.resource != DEFAULT_RESOURCE:
+                why = f"Cannot set these configs for one broker: [{', '.join(shared)}]; set them for the whole cluster"
+                return Refusal(ErrorCode.INVALID_CONFIG, why)
             secrets = [edit.name for edit in resource.edits if edit.name in SECRETS]
             if secrets:
                 why = f"This broker supports neither TLS nor SASL and does not store secrets: [{', '.join(secrets)}]"

@@ -1,12 +1,18 @@
-"""Machine vocabulary: the facts that change the cluster. Each is one record of `__cluster_metadata`."""
+"""Machine vocabulary: the facts that change the cluster. Each is one record of `__cluster_metadata`.
+
+The last three are not kept: they shape the memory of the active controller and end with it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
-from mqcore.identity import BrokerId, LeaderEpoch
+from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset
+
+NO_LEADER = BrokerId(-1)
 
 
 class ResourceType(IntEnum):
@@ -19,20 +25,60 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+class SecurityProtocol(IntEnum):
+    """How clients of a listener connect, with the protocol's numbers."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     listener: str
     host: str
     port: int
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistered:
+    """A broker has started. `broker_epoch` fences what an earlier life of the broker still sends.
+
+    `incarnation` is new with each start. `directories` are the identities of its data folders. A fenced broker leads no
+    partition; one in controlled shutdown gets no new one.
+    """
+
     broker: BrokerId
     incarnation: UUID
     broker_epoch: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+    directories: tuple[UUID, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker may lead partitions and may join their in-sync replicas."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChanged:
+    """None leaves a field as it is. A controlled shutdown ends only with a new registration."""
+
+    broker: BrokerId
+    broker_epoch: int
+    fenced: bool | None = None
+    enters_controlled_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    broker: BrokerId
+    broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +89,8 @@ class TopicCreated:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCreated:
+    """`removing` and `adding` are the replicas that a reassignment removes and adds."""
+
     topic_id: UUID
     index: int
     replicas: tuple[BrokerId, ...]
@@ -50,16 +98,24 @@ class PartitionCreated:
     leader: BrokerId
     leader_epoch: LeaderEpoch
     partition_epoch: int
+    removing: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderChanged:
-    """A partition has a new leader epoch, even if the same broker leads it again after a restart."""
+class PartitionChanged:
+    """None leaves a field as it is. The partition epoch grows with each change.
+
+    The leader epoch grows only with a change that names a leader, even if the same broker leads again.
+    """
 
     topic_id: UUID
     index: int
-    leader: BrokerId
-    isr: tuple[BrokerId, ...]
+    leader: BrokerId | None = None
+    isr: tuple[BrokerId, ...] | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+    removing: tuple[BrokerId, ...] | None = None
+    adding: tuple[BrokerId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +135,62 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsReserved:
-    """All ids below `next_producer_id` may be in use."""
+    """All ids below `next_producer_id` may be in use. A snapshot names no broker."""
 
     broker: BrokerId
     broker_epoch: int
     next_producer_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureLevelSet:
+    """The version of a feature that the whole cluster uses; 0 stands for none."""
+
+    feature: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoOp:
+    """Changes nothing. A controller appends it to see whether it can still commit."""
+
+
 MetadataFact = (
     BrokerRegistered
+    | BrokerChanged
+    | BrokerUnregistered
     | TopicCreated
     | PartitionCreated
-    | LeaderChanged
+    | PartitionChanged
     | TopicRemoved
     | ConfigChanged
     | ProducerIdsReserved
+    | FeatureLevelSet
+    | NoOp
 )
+
+
+class ControllerActivated(NamedTuple):
+    """Not kept. `next_offset`: where the next record of the metadata log goes."""
+
+    epoch: int
+    next_offset: Offset
+    at_ms: Millis
+
+
+class BrokerContacted(NamedTuple):
+    """Not kept. The session of the broker ends at `until_ms`, unless it is contacted again before."""
+
+    broker: BrokerId
+    until_ms: Millis
+    applied: Offset
+
+
+class LeadersBalanced(NamedTuple):
+    """Not kept. The next check for leaders that are not the preferred ones is due at `next_ms`."""
+
+    next_ms: Millis
+
+
+SessionFact = ControllerActivated | BrokerContacted | LeadersBalanced
+ControllerFact = MetadataFact | SessionFact

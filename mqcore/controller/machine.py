@@ -5,9 +5,20 @@ The entries of one command are decided in order: each sees what the earlier ones
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
-from mqcore.controller import config_changes, topics
+from mqcore.controller import activation, config_changes, in_sync, membership, reassigning, topics
+from mqcore.controller.cluster_commands import (
+    Activate,
+    AlterPartition,
+    BrokerDisconnected,
+    ElectLeaders,
+    Heartbeat,
+    Reassign,
+    RegisterBroker,
+    UnregisterBroker,
+)
 from mqcore.controller.commands import (
     AlterConfigs,
     ControllerAnswer,
@@ -16,85 +27,88 @@ from mqcore.controller.commands import (
     CreateTopics,
     DeleteTopics,
     ProducerIdBlock,
-    RegisterBroker,
     ReserveProducerIds,
 )
-from mqcore.controller.config_changes import topic_config_refusal
-from mqcore.controller.facts import BrokerRegistered, LeaderChanged, MetadataFact, ProducerIdsReserved, ResourceType
+from mqcore.controller.facts import (
+    ControllerFact,
+    ProducerIdsReserved,
+    SessionFact,
+)
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.topics import TopicDefaults, topic_name_error
+from mqcore.controller.image_rules import check_image
+from mqcore.controller.sessions import ControllerRules, Sessions
+from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.decision import Decision, Tick, Ticket
 from mqcore.host import Instant
 from mqcore.identity import Millis
 
 PRODUCER_IDS_PER_BLOCK = 1000
-NO_LEADER = -1
 
 
 class ControllerMachine:
-    def __init__(self, defaults: TopicDefaults) -> None:
+    def __init__(self, defaults: TopicDefaults, rules: ControllerRules | None = None) -> None:
         self.image = ClusterImage()
+        self.rules = rules or ControllerRules()
+        self.sessions = Sessions(self.rules)
         self._defaults = defaults
 
     def decide(
         self, ticket: Ticket, command: ControllerCommand | Tick, now: Instant
-    ) -> Decision[MetadataFact, ControllerAnswer]:
-        facts, answer = self._facts(command)
+    ) -> Decision[ControllerFact, ControllerAnswer]:
+        facts, answer = self._facts(command, now.monotonic_ms)
         return Decision(tuple(facts), () if answer is None else ((ticket, answer),))
 
-    def _facts(self, command: ControllerCommand | Tick) -> tuple[list[MetadataFact], ControllerAnswer | None]:
+    def _facts(
+        self, command: ControllerCommand | Tick, now_ms: int
+    ) -> tuple[Sequence[ControllerFact], ControllerAnswer | None]:
+        image, sessions, rules = self.image, self.sessions, self.rules
         match command:
             case Tick():
-                return [], None
+                return activation.decide_tick(image, sessions, rules, now_ms), None
             case CreateTopics():
-                return topics.decide_create_topics(self.image, self._defaults, command)
+                return topics.decide_create_topics(image, self._defaults, command)
             case DeleteTopics():
-                return topics.decide_delete_topics(self.image, self._defaults, command)
+                return topics.decide_delete_topics(image, self._defaults, command)
             case CreatePartitions():
-                return topics.decide_create_partitions(self.image, command)
+                return topics.decide_create_partitions(image, command)
             case AlterConfigs():
-                return config_changes.decide_alter_configs(self.image, command, self._defaults.batch_limit)
+                return config_changes.decide_alter_configs(image, command, self._defaults.batch_limit)
             case ReserveProducerIds(broker):
-                first = self.image.next_producer_id
-                epoch = self.image.brokers[broker].broker_epoch
+                first = image.next_producer_id
+                epoch = image.brokers[broker].broker_epoch
                 reserved = ProducerIdsReserved(broker, epoch, first + PRODUCER_IDS_PER_BLOCK)
                 return [reserved], ProducerIdBlock(first, PRODUCER_IDS_PER_BLOCK)
+            case Activate():
+                return activation.decide_activate(image, command, now_ms), ()
             case RegisterBroker():
-                return self._register(command), ()
+                return membership.decide_register(image, sessions, rules, command, now_ms)
+            case Heartbeat():
+                return membership.decide_heartbeat(image, sessions, rules, command, now_ms)
+            case BrokerDisconnected():
+                return membership.decide_disconnected(image, sessions, rules, command, now_ms), ()
+            case UnregisterBroker():
+                return membership.decide_unregister(image, command)
+            case AlterPartition():
+                return in_sync.decide_alter_partition(image, sessions.controller_epoch, command)
+            case ElectLeaders():
+                return activation.decide_elect_leaders(image, command)
+            case Reassign():
+                return reassigning.decide_reassign(image, command)
             case _:
                 assert_never(command)
 
-    def apply(self, fact: MetadataFact) -> None:
-        self.image.apply(fact)
+    def apply(self, fact: ControllerFact) -> None:
+        if isinstance(fact, SessionFact):
+            self.sessions.apply(fact, self.image)
+        else:
+            self.image.apply(fact)
+            self.sessions.follow(fact)
 
     def deadline(self) -> Millis | None:
-        return None
+        """A cluster of one broker has no deadline: its broker has no session and no leader to give back."""
+        balance_ms = self.sessions.next_balance_ms if len(self.image.brokers) > 1 else None
+        return min((at for at in (self.sessions.first_end(self.image), balance_ms) if at is not None), default=None)
 
     def check(self) -> None:
-        image = self.image
-        assert {topic.id: topic for topic in image.topics.values()} == image.topics_by_id
-        assert set(image.configured_resources(ResourceType.TOPIC)) <= set(image.topics), (
-            "settings of a topic that does not exist"
-        )
-        for name, topic in image.topics.items():
-            assert name == topic.name and topic_name_error(name) is None
-            assert topic.configs == image.configs(ResourceType.TOPIC, name)
-            assert topic_config_refusal(topic.configs) is None
-            assert topic.partitions, f"{name} has no partitions"
-            for index, partition in enumerate(topic.partitions):
-                assert partition.index == index
-                assert partition.replicas and set(partition.replicas) <= set(image.brokers)
-                assert set(partition.isr) <= set(partition.replicas)
-                assert partition.leader in (*partition.isr, NO_LEADER)
-
-    def _register(self, command: RegisterBroker) -> list[MetadataFact]:
-        before = self.image.brokers.get(command.broker)
-        epoch = 1 if before is None else before.broker_epoch + 1
-        facts: list[MetadataFact] = [
-            BrokerRegistered(command.broker, command.incarnation, epoch, command.endpoints, command.rack)
-        ]
-        for topic in self.image.topics.values():
-            for partition in topic.partitions:
-                if partition.replicas == (command.broker,):
-                    facts.append(LeaderChanged(topic.id, partition.index, command.broker, (command.broker,)))
-        return facts
+        check_image(self.image)
+        self.sessions.check(self.image)

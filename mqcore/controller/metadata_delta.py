@@ -6,7 +6,7 @@ taken yet, a single changed setting, and a hundred facts that arrive together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -72,7 +72,7 @@ class MetadataDelta:
         return changes
 
 
-def _partition_changes(topic: TopicImage, before: tuple[PartitionImage, ...]) -> Iterator[Change]:
+def _partition_changes(topic: TopicImage, before: Sequence[PartitionImage]) -> Iterator[Change]:
     for partition in topic.partitions:
         if partition.index >= len(before):
             yield PartitionAdded(TopicPartition(topic.name, partition.index), topic.id)

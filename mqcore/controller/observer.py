@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from mqcore.controller import records
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.facts import ControllerFact, MetadataFact
 from mqcore.controller.image import ClusterImage
 from mqcore.coordination.partition_journal import PartitionJournal, replay
 from mqcore.host import Clock, Timer
@@ -98,9 +98,9 @@ class MetadataJournal:
 
     def __init__(self, observer: MetadataObserver, clock: Clock, limit_bytes: int) -> None:
         self._observer = observer
-        self._journal = PartitionJournal[MetadataFact](observer.partition, records.encode, clock, limit_bytes)
+        self._journal = PartitionJournal[ControllerFact](observer.partition, records.encode_if_kept, clock, limit_bytes)
 
-    def append(self, facts: Sequence[MetadataFact]) -> Offset:
+    def append(self, facts: Sequence[ControllerFact]) -> Offset:
         return self._journal.append(facts)
 
     def when_committed(self, end: Offset, on_commit: OnCommit) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.facts import ControllerFact
 from mqcore.controller.machine import ControllerMachine
 from mqcore.coordination.journal import Journal, JournalFault
 from mqcore.coordination.runner import OnAnswer, Runner
@@ -20,9 +20,9 @@ from mqcore.host import Clock
 
 
 class Controller:
-    def __init__(self, machine: ControllerMachine, journal: Journal[MetadataFact], clock: Clock) -> None:
+    def __init__(self, machine: ControllerMachine, journal: Journal[ControllerFact], clock: Clock) -> None:
         self.machine = machine
-        self._runner = Runner[ControllerCommand, MetadataFact, ControllerAnswer](machine, journal, clock)
+        self._runner = Runner[ControllerCommand, ControllerFact, ControllerAnswer](machine, journal, clock)
         self._queue: deque[tuple[ControllerCommand, OnAnswer[ControllerAnswer]]] = deque()
         self._current: OnAnswer[ControllerAnswer] | None = None  # the caller of the command that is being decided
         self._is_looping = False

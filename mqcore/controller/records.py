@@ -1,85 +1,69 @@
 """Codec: metadata facts ↔ the values of `__cluster_metadata` records.
 
 The schemas are those of Kafka's own quorum, so Kafka's tools can read this metadata log. Each value begins with the
-frame version, the record type and the version of that type.
+frame version, the record type and the version of that type. A fact is written in the oldest version that has all its
+fields, and read in every version that has a schema here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from mqcore.controller.facts import (
+    BrokerChanged,
     BrokerRegistered,
+    BrokerUnregistered,
     ConfigChanged,
+    ControllerFact,
     Endpoint,
-    LeaderChanged,
+    FeatureLevelSet,
     MetadataFact,
+    NoOp,
+    PartitionChanged,
     PartitionCreated,
     ProducerIdsReserved,
     ResourceType,
+    SecurityProtocol,
+    SessionFact,
     TopicCreated,
     TopicRemoved,
 )
-from mqcore.identity import NO_TOPIC_ID, BrokerId, LeaderEpoch
+from mqcore.identity import NO_TOPIC_ID, BrokerId
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.primitives import Reader, Writer
+from mqcore.wire.schema_codecs import ReadFunction, WriteFunction, compile_reader, compile_writer
+from mqcore.wire.schemas import Schema, load_schema
 
 FRAME_VERSION: Final = 1
-PLAINTEXT: Final = 0
-_ISR_TAG: Final = 0
-_LEADER_TAG: Final = 1
+_SAME_LEADER: Final = -2
+"""Kafka's number for "the leader does not change" in a partition change."""
+
+
+class RecordType(NamedTuple):
+    """How one kind of fact is kept. `number` repeats the schema's, so that a start reads only the files it needs."""
+
+    number: int
+    schema: str
+    version: int
+    fields: Callable[[Any], Mapping[str, Any]]
+    fact: Callable[[Any], MetadataFact]
+
+
+def encode_if_kept(fact: ControllerFact) -> tuple[None, bytes] | None:
+    return None if isinstance(fact, SessionFact) else encode(fact)
 
 
 def encode(fact: MetadataFact) -> tuple[None, bytes]:
     """The key, which is None, and the value of the record of a fact."""
+    kind = RECORD_TYPES[type(fact)]
     writer = Writer()
-    match fact:
-        case BrokerRegistered():
-            _head(writer, 0, 1)
-            writer.int32(fact.broker)
-            writer.uuid(fact.incarnation)
-            writer.int64(fact.broker_epoch)
-            writer.compact_array(fact.endpoints, lambda endpoint: _write_endpoint(writer, endpoint))
-            writer.uvarint(1)  # no features
-            writer.compact_nullable_string(fact.rack)
-            writer.boolean(False)  # fenced
-            writer.boolean(False)  # in controlled shutdown
-        case TopicCreated():
-            _head(writer, 2, 0)
-            writer.compact_string(fact.name)
-            writer.uuid(fact.topic_id)
-        case PartitionCreated():
-            _head(writer, 3, 0)
-            writer.int32(fact.index)
-            writer.uuid(fact.topic_id)
-            writer.compact_array(fact.replicas, writer.int32)
-            writer.compact_array(fact.isr, writer.int32)
-            writer.compact_array((), writer.int32)  # replicas being removed
-            writer.compact_array((), writer.int32)  # replicas being added
-            writer.int32(fact.leader)
-            writer.int32(fact.leader_epoch)
-            writer.int32(fact.partition_epoch)
-        case ConfigChanged():
-            _head(writer, 4, 0)
-            writer.int8(fact.resource_type)
-            writer.compact_string(fact.resource)
-            writer.compact_string(fact.name)
-            writer.compact_nullable_string(fact.value)
-        case LeaderChanged():
-            return None, _encode_leader_change(writer, fact)
-        case TopicRemoved():
-            _head(writer, 9, 0)
-            writer.uuid(fact.topic_id)
-        case ProducerIdsReserved():
-            _head(writer, 15, 0)
-            writer.int32(fact.broker)
-            writer.int64(fact.broker_epoch)
-            writer.int64(fact.next_producer_id)
-        case _:
-            assert_never(fact)
-    writer.uvarint(0)  # tagged fields
+    writer.uvarint(FRAME_VERSION)
+    writer.uvarint(kind.number)
+    writer.uvarint(kind.version)
+    _writer(kind.schema, kind.version)(writer, kind.fields(fact))
     return None, writer.finish()
 
 
@@ -88,121 +72,199 @@ def decode(value: bytes) -> MetadataFact:
     reader = Reader(value)
     if reader.uvarint() != FRAME_VERSION:
         raise BadFrame("a metadata record has an unknown frame version")
-    kind, version = reader.uvarint(), reader.uvarint()
-    read = _READERS.get((kind, version))
-    if read is None:
-        raise BadFrame(f"unknown metadata record type {kind}, version {version}")
+    number, version = reader.uvarint(), reader.uvarint()
+    kind = _BY_NUMBER.get(number)
+    if kind is None or version not in _schema(kind.schema).versions:
+        raise BadFrame(f"unknown metadata record type {number}, version {version}")
     try:
-        return read(reader)
-    except ValueError as error:  # an unknown resource type
+        return kind.fact(_reader(kind.schema, version)(reader))
+    except ValueError as error:  # an unknown resource type or security protocol
         raise BadFrame(str(error)) from error
 
 
-def _head(writer: Writer, kind: int, version: int) -> None:
-    writer.uvarint(FRAME_VERSION)
-    writer.uvarint(kind)
-    writer.uvarint(version)
+@cache
+def _schema(name: str) -> Schema:
+    return load_schema(name)
 
 
-def _write_endpoint(writer: Writer, endpoint: Endpoint) -> None:
-    writer.compact_string(endpoint.listener)
-    writer.compact_string(endpoint.host)
-    writer.uint16(endpoint.port)
-    writer.int16(PLAINTEXT)
-    writer.uvarint(0)
+@cache
+def _reader(schema: str, version: int) -> ReadFunction:
+    return compile_reader(_schema(schema), version)
 
 
-def _encode_leader_change(writer: Writer, fact: LeaderChanged) -> bytes:
-    _head(writer, 5, 0)
-    writer.int32(fact.index)
-    writer.uuid(fact.topic_id)
-    isr = Writer()
-    isr.compact_array(fact.isr, isr.int32)
-    writer.uvarint(2)
-    writer.uvarint(_ISR_TAG)
-    writer.uvarint(len(isr.buffer))
-    writer.buffer += isr.buffer
-    writer.uvarint(_LEADER_TAG)
-    writer.uvarint(4)
-    writer.int32(fact.leader)
-    return writer.finish()
+@cache
+def _writer(schema: str, version: int) -> WriteFunction:
+    return compile_writer(_schema(schema), version)
 
 
-def _topic_id(reader: Reader) -> UUID:
-    return reader.uuid() or NO_TOPIC_ID
+# The fields of each type
 
 
-def _brokers(reader: Reader) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(broker) for broker in reader.compact_array(reader.int32, 4))
+def _broker_fields(fact: BrokerRegistered) -> Mapping[str, Any]:
+    return {
+        "broker_id": fact.broker,
+        "incarnation_id": fact.incarnation,
+        "broker_epoch": fact.broker_epoch,
+        "end_points": [
+            {"name": each.listener, "host": each.host, "port": each.port, "security_protocol": each.security_protocol}
+            for each in fact.endpoints
+        ],
+        "rack": fact.rack,
+        "fenced": fact.fenced,
+        "in_controlled_shutdown": fact.in_controlled_shutdown,
+        "log_dirs": fact.directories,
+    }
 
 
-def _read_broker(reader: Reader) -> BrokerRegistered:
-    broker, incarnation, epoch = BrokerId(reader.int32()), _topic_id(reader), reader.int64()
-    endpoints = tuple(reader.compact_array(lambda: _read_endpoint(reader)))
-    reader.compact_array(lambda: _skip_feature(reader))
-    rack = reader.compact_nullable_string()
-    reader.boolean()  # fenced
-    reader.boolean()  # in controlled shutdown
-    return BrokerRegistered(broker, incarnation, epoch, endpoints, rack)
-
-
-def _read_endpoint(reader: Reader) -> Endpoint:
-    endpoint = Endpoint(reader.compact_string(), reader.compact_string(), reader.uint16())
-    reader.int16()
-    reader.skip_tags()
-    return endpoint
-
-
-def _skip_feature(reader: Reader) -> None:
-    reader.compact_string()
-    reader.int32()  # two int16
-    reader.skip_tags()
-
-
-def _read_topic(reader: Reader) -> TopicCreated:
-    return TopicCreated(reader.compact_string(), _topic_id(reader))
-
-
-def _read_partition(reader: Reader) -> PartitionCreated:
-    index, topic_id, replicas, isr = reader.int32(), _topic_id(reader), _brokers(reader), _brokers(reader)
-    _brokers(reader), _brokers(reader)
-    leader, leader_epoch, partition_epoch = reader.int32(), reader.int32(), reader.int32()
-    return PartitionCreated(
-        topic_id, index, replicas, isr, BrokerId(leader), LeaderEpoch(leader_epoch), partition_epoch
+def _broker(record: Any) -> BrokerRegistered:
+    return BrokerRegistered(
+        record.broker_id,
+        _id(record.incarnation_id),
+        record.broker_epoch,
+        tuple(
+            Endpoint(each.name, each.host, each.port, SecurityProtocol(each.security_protocol))
+            for each in record.end_points
+        ),
+        record.rack,
+        record.fenced,
+        record.in_controlled_shutdown,
+        tuple(map(_id, record.log_dirs)),
     )
 
 
-def _read_config(reader: Reader) -> ConfigChanged:
-    kind, resource = ResourceType(reader.int8()), reader.compact_string()
-    return ConfigChanged(kind, resource, reader.compact_string(), reader.compact_nullable_string())
+def _broker_change_fields(fact: BrokerChanged) -> Mapping[str, Any]:
+    return {
+        "broker_id": fact.broker,
+        "broker_epoch": fact.broker_epoch,
+        "fenced": {None: 0, True: 1, False: -1}[fact.fenced],
+        "in_controlled_shutdown": int(fact.enters_controlled_shutdown),
+    }
 
 
-def _read_leader_change(reader: Reader) -> LeaderChanged:
-    index, topic_id = reader.int32(), _topic_id(reader)
-    isr: tuple[BrokerId, ...] | None = None
-    leader: BrokerId | None = None
-    for _ in range(reader.uvarint()):
-        tag, size = reader.uvarint(), reader.uvarint()
-        field = Reader(reader.take(size))
-        if tag == _ISR_TAG:
-            isr = _brokers(field)
-        elif tag == _LEADER_TAG:
-            leader = BrokerId(field.int32())
-    if isr is None or leader is None:
-        raise BadFrame("a leader change without leader or in-sync replicas")
-    return LeaderChanged(topic_id, index, leader, isr)
+def _broker_change(record: Any) -> BrokerChanged:
+    fenced = None if record.fenced == 0 else record.fenced > 0
+    return BrokerChanged(record.broker_id, record.broker_epoch, fenced, record.in_controlled_shutdown > 0)
 
 
-def _read_producer_ids(reader: Reader) -> ProducerIdsReserved:
-    return ProducerIdsReserved(BrokerId(reader.int32()), reader.int64(), reader.int64())
+def _partition_fields(fact: PartitionCreated) -> Mapping[str, Any]:
+    return {
+        "partition_id": fact.index,
+        "topic_id": fact.topic_id,
+        "replicas": fact.replicas,
+        "isr": fact.isr,
+        "removing_replicas": fact.removing,
+        "adding_replicas": fact.adding,
+        "leader": fact.leader,
+        "leader_epoch": fact.leader_epoch,
+        "partition_epoch": fact.partition_epoch,
+    }
 
 
-_READERS: dict[tuple[int, int], Callable[[Reader], MetadataFact]] = {
-    (0, 1): _read_broker,
-    (2, 0): _read_topic,
-    (3, 0): _read_partition,
-    (4, 0): _read_config,
-    (5, 0): _read_leader_change,
-    (9, 0): lambda reader: TopicRemoved(_topic_id(reader)),
-    (15, 0): _read_producer_ids,
+def _partition(record: Any) -> PartitionCreated:
+    return PartitionCreated(
+        _id(record.topic_id),
+        record.partition_id,
+        tuple(record.replicas),
+        tuple(record.isr),
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        tuple(record.removing_replicas),
+        tuple(record.adding_replicas),
+    )
+
+
+def _partition_change_fields(fact: PartitionChanged) -> Mapping[str, Any]:
+    return {
+        "partition_id": fact.index,
+        "topic_id": fact.topic_id,
+        "isr": fact.isr,
+        "leader": _SAME_LEADER if fact.leader is None else fact.leader,
+        "replicas": fact.replicas,
+        "removing_replicas": fact.removing,
+        "adding_replicas": fact.adding,
+    }
+
+
+def _partition_change(record: Any) -> PartitionChanged:
+    return PartitionChanged(
+        _id(record.topic_id),
+        record.partition_id,
+        None if record.leader == _SAME_LEADER else record.leader,
+        _optional(record.isr),
+        _optional(record.replicas),
+        _optional(record.removing_replicas),
+        _optional(record.adding_replicas),
+    )
+
+
+def _optional(brokers: Sequence[BrokerId] | None) -> tuple[BrokerId, ...] | None:
+    return None if brokers is None else tuple(brokers)
+
+
+def _id(identity: UUID | None) -> UUID:
+    return identity or NO_TOPIC_ID
+
+
+RECORD_TYPES: Final[dict[type, RecordType]] = {
+    BrokerRegistered: RecordType(0, "RegisterBrokerRecord", 3, _broker_fields, _broker),
+    BrokerUnregistered: RecordType(
+        1,
+        "UnregisterBrokerRecord",
+        0,
+        lambda fact: {"broker_id": fact.broker, "broker_epoch": fact.broker_epoch},
+        lambda record: BrokerUnregistered(record.broker_id, record.broker_epoch),
+    ),
+    TopicCreated: RecordType(
+        2,
+        "TopicRecord",
+        0,
+        lambda fact: {"name": fact.name, "topic_id": fact.topic_id},
+        lambda record: TopicCreated(record.name, _id(record.topic_id)),
+    ),
+    PartitionCreated: RecordType(3, "PartitionRecord", 0, _partition_fields, _partition),
+    ConfigChanged: RecordType(
+        4,
+        "ConfigRecord",
+        0,
+        lambda fact: {
+            "resource_type": fact.resource_type,
+            "resource_name": fact.resource,
+            "name": fact.name,
+            "value": fact.value,
+        },
+        lambda record: ConfigChanged(
+            ResourceType(record.resource_type), record.resource_name, record.name, record.value
+        ),
+    ),
+    PartitionChanged: RecordType(5, "PartitionChangeRecord", 0, _partition_change_fields, _partition_change),
+    TopicRemoved: RecordType(
+        9,
+        "RemoveTopicRecord",
+        0,
+        lambda fact: {"topic_id": fact.topic_id},
+        lambda record: TopicRemoved(_id(record.topic_id)),
+    ),
+    FeatureLevelSet: RecordType(
+        12,
+        "FeatureLevelRecord",
+        0,
+        lambda fact: {"name": fact.feature, "feature_level": fact.level},
+        lambda record: FeatureLevelSet(record.name, record.feature_level),
+    ),
+    ProducerIdsReserved: RecordType(
+        15,
+        "ProducerIdsRecord",
+        0,
+        lambda fact: {
+            "broker_id": fact.broker,
+            "broker_epoch": fact.broker_epoch,
+            "next_producer_id": fact.next_producer_id,
+        },
+        lambda record: ProducerIdsReserved(record.broker_id, record.broker_epoch, record.next_producer_id),
+    ),
+    BrokerChanged: RecordType(17, "BrokerRegistrationChangeRecord", 1, _broker_change_fields, _broker_change),
+    NoOp: RecordType(20, "NoOpRecord", 0, lambda fact: {}, lambda record: NoOp()),
 }
+
+_BY_NUMBER: Final = {kind.number: kind for kind in RECORD_TYPES.values()}

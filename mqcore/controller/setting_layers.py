@@ -55,6 +55,22 @@ class Setting(NamedTuple):
     documentation: str
 
 
+CLUSTER_WIDE = frozenset({"min.insync.replicas"})
+"""Settings that all brokers must see alike, so neither a broker's file nor a value for one broker counts.
+
+A leader and a controller that disagree about min.insync.replicas would acknowledge records on too few replicas
+(KAFKA-16540). The file of the first controller seeds the cluster's value.
+"""
+
+
+def cluster_value(image: ClusterImage, configs: Mapping[str, str], name: str) -> str:
+    """The value of a topic's setting that every broker sees alike: the topic's, the cluster's, or Kafka's default."""
+    if name in configs:
+        return configs[name]
+    row = TOPIC_SETTINGS[name]
+    return image.configs(ResourceType.BROKER, DEFAULT_RESOURCE).get(row.synonym or name, row.default)
+
+
 def layers(
     row: TopicSetting, configs: Mapping[str, str], image: ClusterImage, broker: int, file: Mapping[str, str]
 ) -> list[Layer]:
@@ -82,11 +98,19 @@ def _topic_sources(
     configs: Mapping[str, str], image: ClusterImage, broker: int, file: Mapping[str, str]
 ) -> list[tuple[ConfigSource, Mapping[str, str]]]:
     """Where the settings of a topic come from, the strongest source first; all by topic setting names."""
-    dynamic = [
-        (source, _by_topic_names(image.configs(ResourceType.BROKER, resource)))
-        for resource, source in _changed_at_run_time(broker)
+    own, shared = (
+        _by_topic_names(image.configs(ResourceType.BROKER, resource)) for resource, _ in _changed_at_run_time(broker)
+    )
+    return [
+        (ConfigSource.DYNAMIC_TOPIC, configs),
+        (ConfigSource.DYNAMIC_BROKER, _without_cluster_wide(own)),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, shared),
+        (ConfigSource.STATIC_BROKER, _without_cluster_wide(file)),
     ]
-    return [(ConfigSource.DYNAMIC_TOPIC, configs), *dynamic, (ConfigSource.STATIC_BROKER, file)]
+
+
+def _without_cluster_wide(values: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in values.items() if name not in CLUSTER_WIDE}
 
 
 def _by_topic_names(broker_configs: Mapping[str, str]) -> dict[str, str]:

@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from mqcore.config import BrokerConfig
 from mqcore.config_values import INT_MAX
-from mqcore.controller import config_changes
+from mqcore.controller import config_changes, placement
 from mqcore.controller.commands import (
-    ControllerAnswer,
     CreatedTopic,
     CreatePartitions,
     CreateTopics,
     DeletedTopic,
     DeleteTopics,
     NewTopic,
+    Outcomes,
     PartitionIncrease,
 )
 from mqcore.controller.facts import (
     ConfigChanged,
     MetadataFact,
-    PartitionCreated,
     ResourceType,
     TopicCreated,
     TopicRemoved,
 )
 from mqcore.controller.image import ClusterImage, TopicImage
-from mqcore.identity import INTERNAL_TOPICS, METADATA_TOPIC, BrokerId, LeaderEpoch
+from mqcore.controller.placement import Replicas
+from mqcore.identity import INTERNAL_TOPICS, METADATA_TOPIC
 from mqcore.wire.errors import ErrorCode, Refusal
 
 NAME_CHARACTERS_MAX = 249
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 PARTITIONS_MAX = 4000
 """Partitions of one broker, as Kafka's operators recommend. Each costs three open files and a line in checkpoints."""
-
-Replicas = tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class TopicDefaults:
 
 def decide_create_topics(
     image: ClusterImage, defaults: TopicDefaults, command: CreateTopics
-) -> tuple[list[MetadataFact], ControllerAnswer]:
+) -> tuple[list[MetadataFact], Outcomes]:
     counts = Counter(topic.name for topic in command.topics)
     room = PARTITIONS_MAX - sum(len(topic.partitions) for topic in image.topics.values())
     facts: list[MetadataFact] = []
@@ -76,20 +74,24 @@ def decide_create_topics(
         if isinstance(assigned, Refusal):
             answers.append(assigned)
             continue
+        created = placement.partition_facts(image, topic.topic_id, 0, assigned)
+        if isinstance(created, Refusal):
+            answers.append(created)
+            continue
         room -= len(assigned)
         collisions[_collision_name(topic.name)] = topic.name
         facts.append(TopicCreated(topic.name, topic.topic_id))
         for name, value in topic.configs.items():
             if value is not None:
                 facts.append(ConfigChanged(ResourceType.TOPIC, topic.name, name, value))
-        facts += _partition_facts(topic.topic_id, 0, assigned)
+        facts += created
         answers.append(CreatedTopic(topic.name, topic.topic_id, len(assigned), len(assigned[0])))
     return ([] if command.validate_only else facts), tuple(answers)
 
 
 def decide_delete_topics(
     image: ClusterImage, defaults: TopicDefaults, command: DeleteTopics
-) -> tuple[list[MetadataFact], ControllerAnswer]:
+) -> tuple[list[MetadataFact], Outcomes]:
     facts: list[MetadataFact] = []
     answers: list[DeletedTopic | Refusal] = []
     found = [_find(image, name, topic_id) for name, topic_id in command.topics]
@@ -121,9 +123,7 @@ def _find(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Topic
     )
 
 
-def decide_create_partitions(
-    image: ClusterImage, command: CreatePartitions
-) -> tuple[list[MetadataFact], ControllerAnswer]:
+def decide_create_partitions(image: ClusterImage, command: CreatePartitions) -> tuple[list[MetadataFact], Outcomes]:
     counts = Counter(topic.topic for topic in command.topics)
     room = PARTITIONS_MAX - sum(len(topic.partitions) for topic in image.topics.values())
     facts: list[MetadataFact] = []
@@ -138,12 +138,12 @@ def decide_create_partitions(
         elif topic.is_internal:  # the number of partitions decides where its keys are
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic of the broker"))
         else:
-            assigned = _assign_new_partitions(image, topic, increase, room)
-            if isinstance(assigned, Refusal):
-                answers.append(assigned)
+            created = _new_partitions(image, topic, increase, room)
+            if isinstance(created, Refusal):
+                answers.append(created)
             else:
-                room -= len(assigned)
-                facts += _partition_facts(topic.id, len(topic.partitions), assigned)
+                room -= len(created)
+                facts += created
                 answers.append(None)
     return ([] if command.validate_only else facts), tuple(answers)
 
@@ -199,7 +199,16 @@ def _assign_new_topic(
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     if count > PARTITIONS_MAX:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker can have at most {PARTITIONS_MAX} partitions")
-    return _assign_round_robin(image, 0, count, factor)
+    return placement.place(image, 0, count, factor)
+
+
+def _new_partitions(
+    image: ClusterImage, topic: TopicImage, increase: PartitionIncrease, room: int
+) -> list[MetadataFact] | Refusal:
+    assigned = _assign_new_partitions(image, topic, increase, room)
+    if isinstance(assigned, Refusal):
+        return assigned
+    return placement.partition_facts(image, topic.id, len(topic.partitions), assigned)
 
 
 def _assign_new_partitions(
@@ -214,7 +223,7 @@ def _assign_new_partitions(
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker can have at most {PARTITIONS_MAX} partitions")
     factor = len(topic.partitions[0].replicas)
     if increase.assignments is None:
-        return _assign_round_robin(image, have, increase.count - have, factor)
+        return placement.place(image, have, increase.count - have, factor)
     if len(increase.assignments) != increase.count - have:
         why = (
             f"Attempted to add {increase.count - have} additional partition(s), but only {len(increase.assignments)} "
@@ -240,30 +249,6 @@ def _check_assignment(image: ClusterImage, assignment: Sequence[Replicas]) -> li
             why = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
     return list(assignment)
-
-
-def _assign_round_robin(image: ClusterImage, first: int, count: int, factor: int) -> list[Replicas] | Refusal:
-    """Assign the leaders round-robin; each follower is the next broker after its leader."""
-    brokers = sorted(image.brokers)
-    if factor <= 0:
-        message = "Replication factor must be larger than 0, or -1 to use the default value."
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    if factor > len(brokers):
-        message = (
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
-            f"reached because only {len(brokers)} broker(s) are registered."
-        )
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    return [
-        tuple(brokers[(index + step) % len(brokers)] for step in range(factor)) for index in range(first, first + count)
-    ]
-
-
-def _partition_facts(topic_id: UUID, first: int, assigned: Iterable[Replicas]) -> list[MetadataFact]:
-    return [
-        PartitionCreated(topic_id, index, replicas, replicas, replicas[0], LeaderEpoch(0), 0)
-        for index, replicas in enumerate(assigned, first)
-    ]
 
 
 def _collision_name(name: str) -> str:

@@ -180,7 +180,7 @@ def _struct_writer(field: Field, version: int, flexible: bool) -> WriteFunction:
         if tags:
             present = [(tag, step, get(name, default), default) for tag, name, default, step in tags]
             _write_tags(writer, [(tag, step, value) for tag, step, value, default in present
-                                 if value != default and value != []])  # fmt: skip
+                                 if value != default and not (default == () and value == [])])  # fmt: skip
         elif flexible:
             writer.no_tags()
 

@@ -1,7 +1,9 @@
-"""Codec: Kafka's message schemas, read from the JSON files of Kafka's source, which kafka-python contains.
+"""Codec: Kafka's schemas of messages and metadata records, as JSON files in the notation of Kafka's source.
 
-The files are data (`kafka/protocol/schemas/resources`). They are read without importing that package, each when its
-message is first used. `schema_codecs` makes readers and writers from them. https://kafka.apache.org/protocol, KIP-482.
+kafka-python contains the schemas of what clients use (`kafka/protocol/schemas/resources`). They are read as data,
+without importing that package. The schemas of what only brokers and controllers use are in `schema_files`. Each file is
+read when it is first used; `schema_codecs` makes readers and writers from it.
+https://kafka.apache.org/protocol, KIP-482.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqcore.wire.frames import NEVER
+
+OWN_FILES: Final = Path(__file__).parent / "schema_files"
 
 _DEFAULTS: Final[dict[str, Any]] = {"string": "", "bytes": b"", "uuid": None, "float64": 0.0, "bool": False}
 
@@ -63,8 +67,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One request or response in all its versions."""
+    """One request, response or record in all its versions. `number`: its API key, or the type of the record."""
 
+    number: int
     versions: Versions
     flexible: Versions
     body: Field
@@ -72,11 +77,13 @@ class Schema:
 
 def load_schema(name: str) -> Schema:
     """The schema called `name`, for example "MetadataRequest"."""
-    text = (_folder() / f"{name}.json").read_text(encoding="utf-8")
+    own = OWN_FILES / f"{name}.json"
+    text = (own if own.exists() else _folder() / own.name).read_text(encoding="utf-8")
     source = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     common = {struct["name"]: struct["fields"] for struct in source.get("commonStructs", ())}
     body = _parse_field({**source, "type": name, "versions": "0+"}, common, _generated_classes(name))
-    return Schema(Versions.parse(source["validVersions"]), Versions.parse(source["flexibleVersions"]), body)
+    versions, flexible = Versions.parse(source["validVersions"]), Versions.parse(source["flexibleVersions"])
+    return Schema(source.get("apiKey", -1), versions, flexible, body)
 
 
 def snake_case(name: str) -> str:
@@ -111,11 +118,11 @@ def _parse_field(source: Mapping[str, Any], common: Mapping[str, Any], classes: 
         is_array=is_array,
         fields=fields,
         make=make,
-        versions=Versions.parse(source["versions"]),
+        versions=Versions.parse(source.get("versions", source.get("taggedVersions"))),
         nullable=Versions.parse(source.get("nullableVersions")),
         tagged=Versions.parse(source.get("taggedVersions")),
         tag=source.get("tag", -1),
-        default=_default(kind, is_array, source.get("default"), fields, make),
+        default=_default(kind, is_array, source.get("default", ""), fields, make),
     )
 
 
@@ -128,8 +135,11 @@ def _struct_maker(name: str, field_names: tuple[str, ...], classes: Mapping[str,
 
 
 def _default(kind: str, is_array: bool, text: Any, fields: tuple[Field, ...], make: Callable[..., Any]) -> Any:
-    """The value of an absent field. Arrays default to a tuple, because all messages share the value."""
-    if text == "null":
+    """The value of an absent field. Arrays default to a tuple, because all messages share the value.
+
+    Kafka's files write a null default as a string and, for a few structs, as a JSON null.
+    """
+    if text is None or text == "null":
         return None
     if is_array:
         return ()

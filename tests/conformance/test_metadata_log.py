@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,11 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.producer import KafkaProducer
 
 from loadtest.kafka_jars import java
+from mqcore.controller.facts import BrokerChanged, FeatureLevelSet, PartitionChanged
+from mqcore.controller.records import encode
+from mqcore.wire.records import Record, build_batch
 from seckill.stack.broker_process import BrokerProcess
+from tests.unit.mqcore.controller.test_snapshot import HISTORY
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
@@ -22,7 +27,10 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 def dumped(broker: BrokerProcess) -> list[dict[str, Any]]:
     """Every record as Kafka decodes it."""
-    log = broker.data / "__cluster_metadata-0" / f"{0:020}.log"
+    return decoded_by_kafka(broker.data / "__cluster_metadata-0" / f"{0:020}.log")
+
+
+def decoded_by_kafka(log: Path) -> list[dict[str, Any]]:
     command = java(DUMP, "--cluster-metadata-decoder", "--files", log)
     result = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert result.returncode == 0, result.stderr[-2000:]
@@ -30,7 +38,29 @@ def dumped(broker: BrokerProcess) -> list[dict[str, Any]]:
     return [json.loads(found) for found in re.findall(r"payload: (\{.*\})$", result.stdout, re.MULTILINE)]
 
 
-def test_kafka_reads_every_kind_of_metadata_record(new_broker: Callable[..., BrokerProcess]) -> None:
+def test_kafka_reads_every_kind_of_metadata_record(tmp_path: Path) -> None:
+    """Also those that only a cluster of several brokers writes."""
+    records = [Record(0, 0, *encode(fact)) for fact in HISTORY]
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(build_batch(records))
+    read = decoded_by_kafka(path)
+    assert {record["type"] for record in read} == {
+        "FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD",
+        "UNREGISTER_BROKER_RECORD", "TOPIC_RECORD", "CONFIG_RECORD", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD",
+        "REMOVE_TOPIC_RECORD", "PRODUCER_IDS_RECORD", "NO_OP_RECORD",
+    }  # fmt: skip
+    data = {type(fact): record["data"] for fact, record in zip(HISTORY, read, strict=True)}
+    assert data[BrokerChanged]["fenced"] == 1 and data[FeatureLevelSet]["featureLevel"] == 0
+    assert data[PartitionChanged]["leader"] == -1 and data[PartitionChanged]["addingReplicas"] == []
+    changes = [record["data"] for fact, record in zip(HISTORY, read, strict=True) if isinstance(fact, PartitionChanged)]
+    assert [("isr" in change, "replicas" in change) for change in changes] == [
+        (False, False), (True, False), (False, True), (False, False)
+    ]  # fmt: skip
+    (secure,) = next(record["data"]["endPoints"] for record in read if record["type"] == "REGISTER_BROKER_RECORD")
+    assert (secure["name"], secure["port"], secure["securityProtocol"]) == ("SECURE", 9093, 3)
+
+
+def test_kafka_reads_the_metadata_log_of_a_broker(new_broker: Callable[..., BrokerProcess]) -> None:
     broker = new_broker().start()
     with KafkaAdminClient(bootstrap_servers=broker.address) as admin:
         admin.create_topics({"orders": {"num_partitions": 1, "replication_factor": 1}})
@@ -67,9 +97,9 @@ def test_kafka_reads_every_kind_of_metadata_record(new_broker: Callable[..., Bro
     assert [partition["partitionId"] for partition in data[2:4]] == [0, 1]
     assert all(partition["replicas"] == partition["isr"] == [partition["leader"]] for partition in data[2:4])
     assert (data[4]["resourceName"], data[4]["name"], data[4]["value"]) == ("orders", "retention.ms", "1000")
-    assert data[5]["nextProducerId"] > 0 and data[6]["brokerEpoch"] == data[0]["brokerEpoch"] + 1
-    assert [(change["partitionId"], change["leader"], change["isr"]) for change in data[7:9]] == [
-        (index, data[0]["brokerId"], [data[0]["brokerId"]]) for index in (0, 1)
+    assert data[5]["nextProducerId"] > 0 and data[6]["brokerEpoch"] == 6 > data[0]["brokerEpoch"]
+    assert [(change["partitionId"], change["leader"]) for change in data[7:9]] == [
+        (index, data[0]["brokerId"]) for index in (0, 1)
     ]
     assert {record["topicId"] for record in (*data[1:4], *data[7:10])} == {data[1]["topicId"]}
     assert described["partitions"][1]["leader_id"] == data[0]["brokerId"]

@@ -17,8 +17,8 @@ from mqcore.controller.facts import (
     BrokerRegistered,
     ConfigChanged,
     Endpoint,
-    LeaderChanged,
     MetadataFact,
+    PartitionChanged,
     PartitionCreated,
     ResourceType,
     TopicCreated,
@@ -193,7 +193,7 @@ def internal_seeds() -> list[bytes]:
         BrokerRegistered(one, ID, 1, (Endpoint("PLAINTEXT", "localhost", 9092),), "rack"),
         TopicCreated("orders", ID),
         PartitionCreated(ID, 0, (one,), (one,), one, epoch, 0),
-        LeaderChanged(ID, 0, one, (one,)),
+        PartitionChanged(ID, 0, one, (one,)),
         ConfigChanged(ResourceType.TOPIC, "orders", "retention.ms", "5"),
     ]
     member = StoredMember("m", "i", "client", "host", 1, 2, b"\x00\x00\x00\x00\x00\x01\x00\x01t", b"a")

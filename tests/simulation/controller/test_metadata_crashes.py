@@ -19,8 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqcore.controller.commands import ControllerAnswer, ControllerCommand, CreateTopics, NewTopic, RegisterBroker
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.cluster_commands import RegisterBroker
+from mqcore.controller.commands import ControllerAnswer, ControllerCommand, CreateTopics, NewTopic
+from mqcore.controller.facts import ControllerFact, MetadataFact, SessionFact
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.observer import MetadataJournal, MetadataObserver
 from mqcore.controller.queue import Controller
@@ -48,8 +49,8 @@ class Journal(MetadataJournal):
 
     workload: MetadataWorkload
 
-    def append(self, facts: Sequence[MetadataFact]) -> Offset:
-        self.workload.decided.append(list(facts))
+    def append(self, facts: Sequence[ControllerFact]) -> Offset:
+        self.workload.decided.append([fact for fact in facts if not isinstance(fact, SessionFact)])
         end = super().append(facts)
         self.workload.appended = len(self.workload.decided)
         return end
@@ -124,6 +125,7 @@ class MetadataWorkload:
 
     def check(self) -> None:
         self.machine.check()
+        assert self.machine.sessions.next_offset == self.partition.log.end_offset, "broker epochs are offsets"
         if not self._unsynced:
             assert visible_state(self.observer.image) == visible_state(self.machine.image)
 
@@ -132,7 +134,7 @@ class MetadataWorkload:
 
 
 def register(broker: int) -> RegisterBroker:
-    return RegisterBroker(BrokerId(broker), UUID(int=broker), (), None)
+    return RegisterBroker(BrokerId(broker), UUID(int=broker), (), None, is_only_broker=True)
 
 
 whens: st.SearchStrategy[When] = st.sampled_from(["before", "during", "after"])

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from mqcore.controller.cluster_commands import Heartbeat, RegisterBroker
+from mqcore.controller.commands import ControllerCommand, CreateTopics, NewTopic
+from mqcore.controller.facts import Endpoint, ResourceType
+from mqcore.identity import BrokerId, Offset
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.apis.running_broker import RunningBroker
 
 LOG_DIRS, MOVE, ELECT, REASSIGN, REASSIGNMENTS, QUORUM, CLUSTER = 35, 34, 43, 45, 46, 55, 60
+METADATA = 3
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -94,6 +100,72 @@ def test_a_partition_may_be_reassigned_only_to_its_own_broker(broker: RunningBro
     assert reassigned("orders", 1, [1]) == (UNKNOWN, False)
     assert reassigned("nope", 0, [1]) == (UNKNOWN, False)
     assert broker.request(REASSIGNMENTS, 0, topics=None).topics == []
+
+
+# A cluster with more brokers
+
+
+SECOND = RegisterBroker(BrokerId(2), UUID(int=2), (Endpoint("PLAINTEXT", "there", 9092),), "r", (UUID(int=9),))
+
+
+def unfence(broker: RunningBroker, *more: ControllerCommand) -> None:
+    epoch = broker.services.image.brokers[BrokerId(2)].broker_epoch
+    broker.submit(Heartbeat(BrokerId(2), epoch, Offset(epoch + 1)), *more)
+
+
+def test_a_fenced_broker_is_described_only_to_clients_that_ask_for_it(broker: RunningBroker) -> None:
+    broker.submit(SECOND)
+
+    def described(version: int, **request: Any) -> list[tuple[int, bool]]:
+        return [(node.broker_id, node.is_fenced) for node in broker.request(CLUSTER, version, **request).brokers]
+
+    assert described(2) == described(1) == [(1, False)]
+    assert described(2, include_fenced_brokers=True) == [(1, False), (2, True)]
+    assert [node.node_id for node in broker.request(METADATA, 12, topics=[]).brokers] == [1]
+    unfence(broker)
+    assert described(1) == [(1, False), (2, False)]
+    assert [node.node_id for node in broker.request(METADATA, 12, topics=[]).brokers] == [1, 2]
+
+
+def test_a_partition_whose_leader_is_gone_has_no_leader_and_an_offline_replica(broker: RunningBroker) -> None:
+    broker.submit(SECOND)
+    here = NewTopic("orders", UUID(int=7), assignment=((0, (BrokerId(2),)),))
+    epoch = broker.services.image.brokers[BrokerId(2)].broker_epoch
+    unfence(broker, CreateTopics((here,)), Heartbeat(BrokerId(2), epoch, Offset(epoch + 1), wants_fence=True))
+    (topic,) = broker.request(METADATA, 12, topics=[{"name": "orders"}]).topics
+    (partition,) = topic.partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert (partition.isr_nodes, partition.offline_replicas) == ([2], [2])
+
+
+def test_a_partition_that_moves_is_listed_until_the_move_is_cancelled(broker: RunningBroker) -> None:
+    broker.create_topic("orders")
+    broker.submit(SECOND)
+    wanted: list[dict[str, Any]] = [{"partition_index": 0, "replicas": [2]}]
+    broker.request(REASSIGN, 1, topics=[{"name": "orders", "partitions": wanted}])
+    (topic,) = broker.request(REASSIGNMENTS, 0, topics=None).topics
+    (moving,) = topic.partitions
+    assert (moving.replicas, moving.adding_replicas, moving.removing_replicas) == ([2, 1], [2], [1])
+    named = [{"name": "orders", "partition_indexes": [1]}]
+    assert broker.request(REASSIGNMENTS, 0, topics=named).topics == []
+    wanted[0]["replicas"] = None
+    broker.request(REASSIGN, 1, topics=[{"name": "orders", "partitions": wanted}])
+    assert broker.request(REASSIGNMENTS, 0, topics=None).topics == []
+
+
+def test_the_first_file_gives_the_cluster_its_min_isr_and_a_later_one_does_not_change_it(tmp_path: Path) -> None:
+    for value in ("2", "1"):
+        with RunningBroker(tmp_path, f"min.insync.replicas={value}") as broker:
+            if value == "2":
+                broker.create_topic("orders")
+            assert broker.services.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
+            assert broker.log_settings("orders").min_insync_replicas == 2
+
+
+@pytest.mark.parametrize("election_type", [0, 1, 2])
+def test_an_election_of_an_unknown_type_is_refused(broker: RunningBroker, election_type: int) -> None:
+    response = broker.request(ELECT, 2, election_type=election_type, topic_partitions=[])
+    assert response.error_code == (ErrorCode.INVALID_REQUEST if election_type == 2 else ErrorCode.NONE)
 
 
 # Folders

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID, uuid5
 
+from mqcore.controller.cluster_commands import RegisterBroker, Registered
 from mqcore.controller.commands import (
     Alteration,
     AlterConfigs,
     ConfigEdit,
+    ControllerAnswer,
     ControllerCommand,
     CreatedTopic,
     CreateTopics,
     DeletedTopic,
     NewTopic,
-    RegisterBroker,
     ResourceEdits,
 )
-from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType
+from mqcore.controller.facts import Endpoint, MetadataFact, ResourceType, SessionFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.machine import ControllerMachine
+from mqcore.controller.sessions import ControllerRules
 from mqcore.controller.topics import TopicDefaults
-from mqcore.coordination.decision import Ticket
+from mqcore.coordination.decision import Tick, Ticket
 from mqcore.identity import BrokerId
 from mqcore.wire.errors import ErrorCode, Refusal
 from tests.unit.mqcore.coordination.virtual import VirtualClock
@@ -37,10 +39,12 @@ Answer = CreatedTopic | DeletedTopic | Refusal | None
 class Cluster:
     """A controller whose decisions are applied immediately; its invariants are checked each time."""
 
-    def __init__(self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH) -> None:
-        self.machine = ControllerMachine(defaults)
+    def __init__(
+        self, brokers: int = 1, defaults: TopicDefaults = ONE_EACH, rules: ControllerRules | None = None
+    ) -> None:
+        self.machine = ControllerMachine(defaults, rules)
         self.facts: list[MetadataFact] = []
-        self._now = VirtualClock().now()
+        self.clock = VirtualClock()
         self._topics_made = 0
         for broker in range(1, brokers + 1):
             self.register(broker)
@@ -51,22 +55,32 @@ class Cluster:
 
     def submit(self, command: ControllerCommand) -> tuple[Answer, ...]:
         """Decide a command, apply its facts and return one outcome for each entry."""
-        decision = self.machine.decide(TICKET, command, self._now)
-        self.facts += decision.facts
+        answer = self.ask(command)
+        assert isinstance(answer, tuple)
+        return answer
+
+    def ask(self, command: ControllerCommand) -> ControllerAnswer:
+        """Decide a command, apply its facts and return its answer."""
+        ((ticket, answer),) = self.decide_and_apply(command)
+        assert ticket == TICKET
+        return answer
+
+    def decide_and_apply(self, command: ControllerCommand | Tick) -> tuple[tuple[Ticket, ControllerAnswer], ...]:
+        decision = self.machine.decide(TICKET, command, self.clock.now())
         for fact in decision.facts:
             self.machine.apply(fact)
+            if not isinstance(fact, SessionFact):
+                self.facts.append(fact)
         self.machine.check()
-        ((ticket, answer),) = decision.answers
-        assert ticket == TICKET and isinstance(answer, tuple)
-        return answer
+        return decision.answers
 
     def errors(self, command: ControllerCommand) -> list[ErrorCode]:
         return [entry.error if isinstance(entry, Refusal) else ErrorCode.NONE for entry in self.submit(command)]
 
     def register(self, broker: int, host: str = "here") -> None:
         endpoints = (Endpoint("PLAINTEXT", host, 9092),)
-        command = RegisterBroker(BrokerId(broker), UUID(int=broker), endpoints, None)
-        assert self.submit(command) == ()
+        command = RegisterBroker(BrokerId(broker), UUID(int=broker), endpoints, None, is_only_broker=True)
+        assert isinstance(self.ask(command), Registered)
 
     def new_id(self) -> UUID:
         self._topics_made += 1

@@ -64,9 +64,14 @@ random_commands: st.SearchStrategy[RandomCommand] = st.one_of(
 
 def visible_state(image: ClusterImage) -> object:
     """Everything in an image that its readers can see."""
+    return cluster_state(image), image.version
+
+
+def cluster_state(image: ClusterImage) -> object:
+    """What the image says of the cluster, however many facts said it."""
     configs = {
         (kind, name): dict(image.configs(kind, name))
         for kind in ResourceType
         for name in image.configured_resources(kind)
     }
-    return image.topics, image.topics_by_id, image.brokers, configs, image.next_producer_id, image.version
+    return image.topics, image.topics_by_id, image.brokers, configs, image.next_producer_id, image.features

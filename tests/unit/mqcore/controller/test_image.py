@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mqcore.controller.facts import ConfigChanged, LeaderChanged, PartitionCreated, ResourceType, TopicCreated
+from mqcore.controller.facts import ConfigChanged, PartitionChanged, PartitionCreated, ResourceType, TopicCreated
 from mqcore.controller.image import ClusterImage
 from mqcore.identity import BrokerId, LeaderEpoch
 from tests.unit.mqcore.controller.cluster_driver import Cluster
@@ -19,7 +19,7 @@ def test_a_restarted_broker_leads_its_partitions_in_a_new_epoch() -> None:
     cluster.create("orders", partitions=2)
     cluster.register(1, host="elsewhere")
     broker = cluster.image.brokers[BrokerId(1)]
-    assert broker.broker_epoch == 2 and broker.endpoints[0].host == "elsewhere"
+    assert broker.broker_epoch == 4 and broker.endpoints[0].host == "elsewhere"
     partitions = cluster.image.topics["orders"].partitions
     assert [(part.leader, part.leader_epoch, part.partition_epoch) for part in partitions] == [(1, 1, 1)] * 2
     assert cluster.image.topics_by_id[cluster.image.topics["orders"].id].partitions == partitions
@@ -37,7 +37,7 @@ def test_a_topic_image_that_a_reader_holds_does_not_change() -> None:
     cluster.create("orders")
     before = cluster.image.topics["orders"]
     topic_id = before.id
-    cluster.machine.apply(LeaderChanged(topic_id, 0, BrokerId(1), (BrokerId(1),)))
+    cluster.machine.apply(PartitionChanged(topic_id, 0, leader=BrokerId(1)))
     cluster.machine.apply(ConfigChanged(ResourceType.TOPIC, "orders", "flush.ms", "5"))
     assert before.configs == {} and before.partitions[0].leader_epoch == 0
     assert cluster.image.topics["orders"] != before

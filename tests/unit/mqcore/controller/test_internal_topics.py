@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.facts import ControllerFact, SessionFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.internal_topics import InternalTopic, InternalTopics
 from mqcore.controller.machine import ControllerMachine
@@ -29,7 +29,7 @@ class CountedIds(Chance):
 
 class Broker:
     def __init__(self, replication_factor: int = 1) -> None:
-        self.journal = MemoryJournal[MetadataFact]()
+        self.journal = MemoryJournal[ControllerFact]()
         self.machine = ControllerMachine(ONE_EACH)
         self.image = ClusterImage()  # of the broker: it learns of a topic later than the controller
         for fact in Cluster().facts:
@@ -59,6 +59,7 @@ def test_a_missing_topic_is_created_with_its_partitions_and_settings(broker: Bro
 def test_an_existing_topic_is_left_as_it_is(broker: Broker) -> None:
     broker.ensure()
     for fact in broker.journal.kept:
+        assert not isinstance(fact, SessionFact)
         broker.image.apply(fact)
     facts = len(broker.journal.kept)
     assert broker.ensure() == [ErrorCode.NONE]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
 
+from mqcore.controller.cluster_commands import Heartbeat, RegisterBroker, Registered, new_incarnation
 from mqcore.controller.commands import (
     ControllerAnswer,
     ControllerCommand,
@@ -13,11 +17,11 @@ from mqcore.controller.commands import (
     ProducerIdBlock,
     ReserveProducerIds,
 )
-from mqcore.controller.facts import MetadataFact
+from mqcore.controller.facts import BrokerChanged, ControllerFact, SessionFact
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.queue import Controller
 from mqcore.coordination.journal import JournalFault
-from mqcore.identity import BrokerId
+from mqcore.identity import BrokerId, Offset
 from mqcore.wire.errors import Refusal
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH, Cluster
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
@@ -29,9 +33,10 @@ class ControllerDriver:
     """A controller over a journal that commits when told."""
 
     def __init__(self) -> None:
-        self.journal = MemoryJournal[MetadataFact]()
+        self.journal = MemoryJournal[ControllerFact](lambda fact: not isinstance(fact, SessionFact))
         self.machine = ControllerMachine(ONE_EACH)
-        self.controller = Controller(self.machine, self.journal, VirtualClock())
+        self.clock = VirtualClock()
+        self.controller = Controller(self.machine, self.journal, self.clock)
         self._seed = Cluster()
         for fact in self._seed.facts:
             self.machine.apply(fact)
@@ -125,3 +130,18 @@ def test_producer_ids_are_reserved_in_blocks_that_do_not_overlap(driver: Control
         given_out += range(block.first, block.first + block.count)
     assert len(set(given_out)) == 3000
     assert driver.machine.image.next_producer_id == 3000
+
+
+def test_a_broker_that_falls_silent_is_fenced_at_its_time_without_a_command(driver: ControllerDriver) -> None:
+    register = RegisterBroker(BrokerId(2), new_incarnation(1, UUID(int=2)), (), None, (UUID(int=9),))
+    (registered,) = driver.submit(register)
+    assert isinstance(registered, Registered)
+    kept = len(driver.journal.kept)
+    driver.submit(Heartbeat(BrokerId(2), registered.broker_epoch, Offset(registered.broker_epoch + 1)))
+    unfenced, fenced = BrokerChanged(BrokerId(2), registered.broker_epoch, fenced=False), 4_500
+    driver.clock.advance(fenced - 1)
+    assert driver.journal.kept[kept:] == [unfenced]
+    driver.clock.advance(1)
+    assert driver.journal.kept[kept:] == [unfenced, replace(unfenced, fenced=True)]
+    driver.clock.advance(1_000_000)
+    assert len(driver.journal.kept) == kept + 2

@@ -17,6 +17,9 @@ from mqcore.wire.primitives import Reader, Writer
 from mqcore.wire.schema_codecs import compile_reader, compile_writer
 from tests.unit.mqcore.wire.message_values import all_messages, mappings, name_of, schema_of
 
+OWN_FIELDS = {"controller_epoch"}
+"""Tagged fields that Kafka's schemas do not have."""
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -59,7 +62,7 @@ def test_kio_encodes_and_decodes_every_message_alike(message: tuple[int, str, in
     @given(mappings(key, kind, version))
     def check(mapping: Mapping[str, Any]) -> None:
         writer = Writer()
-        write(writer, mapping)
+        write(writer, {name: value for name, value in mapping.items() if name not in OWN_FIELDS})
         encoded = writer.finish()
         theirs, size = their_read(encoded, 0)
         assert size == len(encoded)
