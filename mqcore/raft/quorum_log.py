@@ -1,0 +1,278 @@
+"""Store: the metadata log of one node, which continues its newest snapshot.
+
+Own rules:
+* A snapshot is durable before the log below its end goes.
+* The voter set is the newest one in the log, committed or not; cutting the log brings the one before it back.
+* A log with valid batches behind an invalid one may have lost acknowledged ones, so it is cut and remembered as suspect
+  until it has passed its former end again. That memory is durable before the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mqcore.disk.port import Buffer, Disk
+from mqcore.identity import METADATA_TOPIC, BrokerId, LeaderEpoch, TopicPartition
+from mqcore.log.doctor import cut_partition
+from mqcore.log.epochs import EpochEnd
+from mqcore.log.errors import CorruptLog, LogFault
+from mqcore.log.examination import open_segments
+from mqcore.log.log import Log
+from mqcore.log.scan import find_valid_batch
+from mqcore.log.topic_config import LogConfig
+from mqcore.log.validity import find_first_invalid
+from mqcore.raft import control_records
+from mqcore.raft.messages import SnapshotId, VoterKey, VoterSet
+from mqcore.raft.snapshots import Snapshot, Snapshots
+from mqcore.wire.batches import BadBatch, BatchHeader, check_crc, read_header, read_headers
+from mqcore.wire.records import Record, build_batch
+
+FOLDER: Final = TopicPartition(METADATA_TOPIC, 0)
+SUSPECT_FILE: Final = "suspect-to"
+FETCH_BYTES_MAX: Final = 1 << 20
+
+_CONFIG: Final = LogConfig(retention_ms=-1, file_delete_delay_ms=0)
+
+
+class QuorumLogGap(LogFault):
+    """Records between the newest snapshot and the start of the log are missing."""
+
+
+class QuorumLog:
+    """A `LogView`, and the changes that a `Ready` asks for."""
+
+    def __init__(self, disk: Disk, now_ms: int, config: LogConfig = _CONFIG) -> None:
+        self._disk = disk
+        self._directory = str(FOLDER)
+        disk.make_directory(self._directory)
+        self.snapshots = Snapshots(disk, self._directory)
+        newest = self.snapshots.open_newest()
+        self.snapshot = None if newest is None else newest.id
+        self.suspect_to = self._read_suspect()
+        try:
+            self._log = self._open(config, now_ms)
+        except CorruptLog:
+            self._cut_and_suspect()
+            self._log = self._open(config, now_ms)
+        self._voter_sets: list[tuple[int, VoterSet]] = []
+        self._continue_snapshot(newest)
+        self._note_voters(self._batches(self.start))
+        self.sync()
+
+    # ── the view ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def start(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def durable(self) -> int:
+        return self._log.flushed_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return max(self._log.epochs.last_epoch, -1 if self.snapshot is None else self.snapshot.epoch)
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._voter_sets[-1][1] if self._voter_sets else {}
+
+    @property
+    def voters_offset(self) -> int:
+        return self._voter_sets[-1][0] if self._voter_sets else -1
+
+    def end_of(self, epoch: int) -> EpochEnd:
+        epochs = self._log.epochs
+        if not epochs.starts and self.snapshot is not None and 0 <= epoch <= self.snapshot.epoch:
+            return EpochEnd(epoch, self.start)
+        return epochs.end_offset_for(epoch)
+
+    def epoch_at(self, offset: int) -> LeaderEpoch:
+        if self.snapshot is not None and offset < self.start:
+            return self.snapshot.epoch
+        return LeaderEpoch(self._log.epochs.epoch_at(offset))
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────
+
+    def append_records(self, records: Sequence[Record], epoch: LeaderEpoch, now_ms: int) -> int:
+        """Append one batch as the leader and return the new end."""
+        placed = [record._replace(offset=self.end + index) for index, record in enumerate(records)]
+        return self._append(build_batch(placed, leader_epoch=epoch), now_ms)
+
+    def append_leader_change(
+        self, leader: BrokerId, granted: Iterable[VoterKey], epoch: LeaderEpoch, now_ms: int
+    ) -> None:
+        value = control_records.leader_change(leader, self.voters.values(), granted)
+        self._append(
+            control_records.control_batch(control_records.LEADER_CHANGE, value, self.end, epoch, now_ms), now_ms
+        )
+
+    def append_voters(self, voters: VoterSet, epoch: LeaderEpoch, now_ms: int) -> None:
+        value = control_records.encode_voters(voters)
+        self._append(control_records.control_batch(control_records.VOTERS, value, self.end, epoch, now_ms), now_ms)
+
+    def append_fetched(self, records: bytes, now_ms: int) -> None:
+        """Append batches as the leader has them. Raises `BadBatch` before writing if they do not continue this log."""
+        view, end = memoryview(records), self.end
+        headers: list[BatchHeader] = []
+        size = 0
+        for position, header in read_headers(view):
+            check_crc(view, header, position)
+            if header.base_offset != end:
+                raise BadBatch(f"a fetched batch begins at {header.base_offset}, expected {end}")
+            headers.append(header)
+            end, size = header.next_offset, position + header.size
+        if headers:
+            self._log.append(view[:size], headers, now_ms)
+            self._note_voters([(header, view) for header, view in _split(view[:size])])
+
+    def _append(self, batch: bytearray, now_ms: int) -> int:
+        header = read_header(batch)
+        self._log.append(batch, [header], now_ms)
+        self._note_voters([(header, memoryview(batch))])
+        return self.end
+
+    def sync(self) -> None:
+        """Block until everything appended before the call is durable. May run on a thread."""
+        self._log.sync()
+        if self.suspect_to and self.durable >= self.suspect_to:
+            self._disk.remove(self._path(SUSPECT_FILE))
+            self._disk.sync_directory(self._directory)
+            self.suspect_to = 0
+
+    def truncate(self, end: int) -> None:
+        self._log.truncate_to(end)
+        self._voter_sets = [pair for pair in self._voter_sets if pair[0] < end]
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, offset: int, bytes_max: int = FETCH_BYTES_MAX) -> bytes:
+        """Complete batches from `offset` on, at least one if there is one."""
+        found = self._log.read(offset, bytes_max, limit=self.end)
+        return b"" if found is None else bytes(found.read())
+
+    def _batches(self, offset: int) -> Iterable[tuple[BatchHeader, Buffer]]:
+        while offset < self.end:
+            for header, batch in _split(memoryview(self.read(offset))):
+                yield header, batch
+                offset = header.next_offset
+
+    # ── snapshots ────────────────────────────────────────────────────────────────────────────────
+
+    def write_snapshot(self, end: int, records: Sequence[Record], now_ms: int) -> None:
+        """Replace the log below `end`, which is committed, with `records`."""
+        voters = next((voters for offset, voters in reversed(self._voter_sets) if offset < end), {})
+        snapshot = SnapshotId(end, self.epoch_at(end - 1))
+        self.snapshots.write(Snapshot(snapshot, voters, records), now_ms)
+        self._drop_prefix(snapshot, now_ms)
+
+    def store_part(self, snapshot: SnapshotId, position: int, data: bytes, *, is_last: bool) -> None:
+        """Store a part of the leader's snapshot. The last one replaces the whole log."""
+        self.snapshots.write_part(snapshot, position, data)
+        if is_last:
+            content = self.snapshots.finish(snapshot)
+            self._log.truncate_fully(snapshot.end)
+            self._begin_with(content)
+
+    def _drop_prefix(self, snapshot: SnapshotId, now_ms: int) -> None:
+        self.snapshot = snapshot
+        self._log.advance_start(snapshot.end)
+        self._log.roll(now_ms)
+        self._log.apply_retention(now_ms, limit=self.end)
+        self.snapshots.remove_before(snapshot)
+
+    def _begin_with(self, content: Snapshot) -> None:
+        self.snapshot = content.id
+        self._voter_sets = [(content.id.end - 1, content.voters)]
+        self.snapshots.remove_before(content.id)
+
+    def _continue_snapshot(self, newest: Snapshot | None) -> None:
+        """A crash may have come between a snapshot and the change of the log that follows it."""
+        log, start = self._log, self._log.start_offset
+        if start > (0 if newest is None else newest.id.end):
+            raise QuorumLogGap(
+                f"{self._directory} begins at offset {start}, but no snapshot holds what is below",
+                self._directory,
+                "a snapshot is missing",
+            )
+        if newest is None:
+            return
+        end, epoch = newest.id
+        if log.end_offset < end or (start < end and log.epochs.epoch_at(end - 1) != epoch):
+            log.truncate_fully(end)
+        log.advance_start(end)
+        self._begin_with(newest)
+
+    # ── voters ───────────────────────────────────────────────────────────────────────────────────
+
+    def _note_voters(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        for header, batch in batches:
+            if header.is_control:
+                for record in control_records.read_control_records(batch, header):
+                    if record.type == control_records.VOTERS:
+                        self._voter_sets.append((record.offset, control_records.decode_voters(record.value)))
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, config: LogConfig, now_ms: int) -> Log:
+        return Log.open(
+            self._disk,
+            self._directory,
+            config,
+            now_ms=now_ms,
+            clean=False,
+            recovery_point=0,
+            observer=_NoProducers(),
+        )
+
+    def _cut_and_suspect(self) -> None:
+        items = open_segments(self._disk, self._directory)
+        invalid = find_first_invalid(items).first_invalid
+        assert invalid is not None, "recovery has found an invalid batch"
+        former_end = self.suspect_to
+        position = invalid.position
+        for segment in items[invalid.segment_index :]:
+            while (found := find_valid_batch(segment, position, invalid.next_offset)) is not None:
+                header = segment.header_at(found)
+                former_end = max(former_end, header.next_offset)
+                position = found + header.size
+            position = 0
+        self._disk.replace(self._path(SUSPECT_FILE), f"{former_end}\n".encode())
+        self.suspect_to = former_end
+        base = items[invalid.segment_index].base_offset
+        cut_partition(self._disk, FOLDER, base, invalid.position, invalid.next_offset)
+
+    def _read_suspect(self) -> int:
+        try:
+            return int(self._disk.read_whole(self._path(SUSPECT_FILE)))
+        except FileNotFoundError:
+            return 0
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+
+def _split(view: memoryview) -> Iterable[tuple[BatchHeader, Buffer]]:
+    for position, header in read_headers(view):
+        yield header, view[position : position + header.size]
+
+
+class _NoProducers:
+    """The metadata log has no producers whose state its batches could change."""
+
+    def observe(self, header: BatchHeader) -> None:
+        pass
+
+    def snapshot(self) -> bytes:
+        return b""
+
+    def restore(self, snapshot: bytes) -> bool:
+        return True
+
+    def clear(self) -> None:
+        pass
