@@ -9,7 +9,7 @@ Own rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mqcore.disk.port import Buffer, Disk
@@ -72,7 +72,8 @@ class QuorumLog:
 
     @property
     def durable(self) -> int:
-        return self._log.flushed_offset
+        """The snapshot counts: a leader may commit by its followers, and snapshot, what it has not synced yet."""
+        return max(self._log.flushed_offset, self.start)
 
     @property
     def last_epoch(self) -> int:
@@ -156,7 +157,11 @@ class QuorumLog:
         found = self._log.read(offset, bytes_max, limit=self.end)
         return b"" if found is None else bytes(found.read())
 
-    def _batches(self, offset: int) -> Iterable[tuple[BatchHeader, Buffer]]:
+    def headers(self, offset: int) -> Iterator[BatchHeader]:
+        for header, _ in self._batches(offset):
+            yield header
+
+    def _batches(self, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
         while offset < self.end:
             for header, batch in _split(memoryview(self.read(offset))):
                 yield header, batch
@@ -257,7 +262,7 @@ class QuorumLog:
         return f"{self._directory}/{name}"
 
 
-def _split(view: memoryview) -> Iterable[tuple[BatchHeader, Buffer]]:
+def _split(view: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
     for position, header in read_headers(view):
         yield header, view[position : position + header.size]
 
