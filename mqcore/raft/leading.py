@@ -33,7 +33,8 @@ from mqcore.raft.view import View
 from mqcore.wire.errors import ErrorCode
 
 REPLICAS_MAX = 16
-"""How many replicas a leader remembers, so that requests under made-up names cannot fill its memory."""
+"""How many replicas a leader remembers, so that requests under made-up names cannot fill its memory. The fetches of
+others do not wait."""
 
 
 def take_office(view: View, election: Election, granted: frozenset[BrokerId]) -> Ready:
@@ -155,8 +156,13 @@ def answer_fetch(view: View, ticket: Ticket, request: FetchRequest) -> Ready:
         error = _error_for(view, request.epoch)
         return view.unchanged(answers=(Answer(ticket, FetchResponse(error, view.epoch, view.leader)),))
     role = _note_fetch(view, role, request)
-    role = replace(role, waiting=(*role.waiting, WaitingFetch(ticket, request, view.after(view.rules.fetch_wait_ms))))
+    superseded = [fetch for fetch in role.waiting if fetch.request.replica == request.replica]
+    role = replace(role, waiting=tuple(fetch for fetch in role.waiting if fetch not in superseded))
+    until = view.after(view.rules.fetch_wait_ms) if request.replica in role.progress else view.now
+    role = replace(role, waiting=(*role.waiting, WaitingFetch(ticket, request, until)))
     ready = log_moved(view, role)
+    answers = tuple(Answer(fetch.ticket, serving.fetch_response(view, fetch.request)) for fetch in superseded)
+    ready = ready._replace(answers=answers + ready.answers)
     voters = _voters_with(view, ready, request)
     return ready if voters is None else ready._replace(log=AppendVoters(voter_set(voters)))
 
@@ -190,7 +196,6 @@ def _note_fetch(view: View, role: Leader, request: FetchRequest) -> Leader:
     old = role.progress.get(key)
     end = request.offset if serving.mismatch(view.log, request) is None else 0
     time = view.now if old is None else serving.progress_time(view, old, request)
-    role = replace(role, waiting=tuple(fetch for fetch in role.waiting if fetch.request.replica != key))
     if old is None and len(role.progress) >= REPLICAS_MAX and key not in view.log.voters.values():
         return role
     return _with_progress(role, Progress(key, end, time, request))

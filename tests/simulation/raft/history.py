@@ -1,5 +1,5 @@
-"""One history: the seed decides when the nodes start, what clients write and what goes wrong. Then everything heals, and
-the quorum has to work again.
+"""One history: the seed decides when the nodes start, what clients write and what goes wrong. Then everything heals,
+and the quorum has to work again.
 
     python -m tests.simulation.raft.history --seed 17           replay one history
     python -m tests.simulation.raft.history --from 0 --to 1000  run many; stops at the first that fails

@@ -1,10 +1,10 @@
-"""What must hold after every event, judged from outside: by what the nodes stored and sent, not by what they believe."""
+"""What must hold after every event, judged by what the nodes stored and sent, not by what they believe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mqcore.raft.messages import VoterKey, VoteRequest, majority
+from mqcore.raft.messages import VoteRequest, VoterKey, majority
 from mqcore.raft.state import Leader
 from mqcore.wire.batches import BatchHeader
 

@@ -1,4 +1,4 @@
-"""One simulated node: a `Voter` over the real stores on a disk in memory. It carries decisions out as the shell will."""
+"""A simulated node: a `Voter` over the real stores on a disk in memory. It carries decisions out as the shell will."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mqcore.raft.messages import (
     Request,
     Response,
     Ticket,
-    VoterKey,
     VoteRequest,
     VoteResponse,
+    VoterKey,
     voter_set,
 )
 from mqcore.raft.quorum_file import QuorumFile

@@ -25,6 +25,7 @@ from tests.simulation.raft.node import Node
 
 SIMULATION = "test_quorum_simulation.py::test_the_simulation_finds_a_seeded_bug"
 SCENARIOS = "test_quorum_scenarios.py"
+RULES = "test_voter.py"
 
 
 class Replacement(NamedTuple):
@@ -94,7 +95,7 @@ BUGS: tuple[SeededBug, ...] = (
     SeededBug(
         "M24",
         "a leader commits a record of an older epoch by counting replicas",
-        f"{SCENARIOS}::test_s26_a_record_of_an_old_epoch_is_committed_only_with_one_of_the_new_epoch",
+        f"{RULES}::test_s26_a_record_of_an_old_epoch_is_committed_only_with_one_of_the_new_epoch",
         (Replacement(leading, "is_own_epoch", _always),),
     ),
     SeededBug(

@@ -211,7 +211,7 @@ def write_a_snapshot_with_a_crash(nth: int, when: When, kind: Literal["kill", "p
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_s29_a_crash_at_any_change_of_a_snapshot_loses_nothing(when: When, kind: Literal["kill", "power"]) -> None:
-    starts = []
+    starts: list[int] = []
     while (start := write_a_snapshot_with_a_crash(len(starts) + 1, when, kind)) is not None:
         starts.append(start)
     assert len(starts) > 10 and set(starts) == {0, 8}

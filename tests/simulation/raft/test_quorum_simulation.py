@@ -1,4 +1,4 @@
-"""Seeded histories of three voters in which processes, disks and the network fail, with invariants after every event."""
+"""Seeded histories of three voters whose processes, disks and network fail, with invariants after every event."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_the_simulation_finds_a_seeded_bug(bug: SeededBug) -> None:
 
 def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
     def traces(hash_seed: str) -> str:
-        command = "from tests.simulation.raft.history import run_history as run; print([run(n).trace for n in range(3)])"
+        command = (
+            "from tests.simulation.raft.history import run_history as run; print([run(n).trace for n in range(3)])"
+        )
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
             [sys.executable, "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, check=True

@@ -7,16 +7,14 @@ loses messages silently; a connection to a dead process breaks, and a request th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from random import Random
 
-from mqcore.identity import BrokerId, LeaderEpoch
-from mqcore.raft.messages import EpochResponse, Request, Response, Ticket, VoteRequest
-from mqcore.raft.ready import Answered, Event, Resign, Unanswered
-from mqcore.raft.ready import Adopt
+from mqcore.identity import BrokerId
+from mqcore.raft.messages import Request, Response, Ticket, VoteRequest
+from mqcore.raft.ready import Adopt, Answered, Event, Resign, Unanswered
 from mqcore.raft.state import Leader
-from mqcore.wire.errors import ErrorCode
 from tests.simulation.raft.invariants import Invariants
 from tests.simulation.raft.node import Node
 
@@ -227,7 +225,11 @@ class World:
         """One active leader, three voters, and three logs that are equal and committed to their ends."""
         if not all(node.is_up for node in self.nodes.values()) or not self.has_active_leader():
             return False
-        ends = {(node.log.end, node.log.durable, node.voter.high_watermark) for node in self.nodes.values() if node.log and node.voter}
+        ends = {
+            (node.log.end, node.log.durable, node.voter.high_watermark)
+            for node in self.nodes.values()
+            if node.log and node.voter
+        }
         keys = {node.key for node in self.nodes.values()}
         are_voters = all(set(node.log.voters.values()) == keys for node in self.nodes.values() if node.log)
         return len(ends) == 1 and len(set(*ends)) == 1 and are_voters

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mqcore.identity import BrokerId, LeaderEpoch, Millis
 from mqcore.log.epochs import EpochCache, EpochEnd
-from mqcore.raft.messages import FetchRequest, SnapshotId, VoterKey, VoteRequest, voter_set
+from mqcore.raft.messages import FetchRequest, SnapshotId, VoteRequest, VoterKey, voter_set
 from mqcore.raft.ready import Event, LogMoved, QuorumRules, Ready
 from mqcore.raft.state import Election
 from mqcore.raft.voter import Voter
