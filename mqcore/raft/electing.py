@@ -27,16 +27,16 @@ from mqcore.raft.state import Candidate, Election, Follower, Prospective, Unatta
 from mqcore.raft.view import View
 from mqcore.wire.errors import ErrorCode
 
-# ── standing ─────────────────────────────────────────────────────────────────────────────────────
+# ── standing for election ──────────────────────────────────────────────────────────────────────────
 
 
-def stand(view: View) -> Ready:
+def start_election(view: View) -> Ready:
     """A deadline has passed without a leader: ask for pre-votes, or look for the leader if this node must not stand."""
     if not may_stand(view):
-        return following.search(view)
+        return following.find_leader(view)
     role = Prospective(view.election_deadline(), frozenset({view.me.id}))
     if has_won(role.granted, voters_of(view)):
-        return run(view)
+        return become_candidate(view)
     return view.step(role, sends=_vote_requests(view, view.epoch, pre_vote=True))
 
 
@@ -59,12 +59,12 @@ def has_won(granted: frozenset[BrokerId], voters: VoterSet) -> bool:
     return len(granted & voters.keys()) >= majority(voters)
 
 
-def run(view: View) -> Ready:
+def become_candidate(view: View) -> Ready:
     """Ask for votes in a new epoch, giving the first one to itself."""
     election = Election(LeaderEpoch(view.epoch + 1), voted=view.me)
     role = Candidate(view.election_deadline(), frozenset({view.me.id}))
     if has_won(role.granted, voters_of(view)):
-        return leading.take_office(view, election, role.granted)
+        return leading.become_leader(view, election, role.granted)
     return view.step(role, election, sends=_vote_requests(view, election.epoch, pre_vote=False))
 
 
@@ -91,8 +91,8 @@ def count_vote(view: View, node: BrokerId, request: VoteRequest, response: VoteR
         role = replace(role, granted=role.granted | {node})
         if has_won(role.granted, voters):
             if isinstance(role, Prospective):
-                return run(view)
-            return leading.take_office(view, view.state.election, role.granted)
+                return become_candidate(view)
+            return leading.become_leader(view, view.state.election, role.granted)
         return view.step(role)
     role = replace(role, refused=role.refused | {node})
     if len(voters) - len(role.refused & voters.keys()) < majority(voters):
@@ -145,9 +145,9 @@ def enter_epoch(view: View, epoch: LeaderEpoch) -> Ready:
     return view.step(Unattached(view.election_deadline()), Election(epoch))
 
 
-def learn(view: View, source: BrokerId, epoch: LeaderEpoch, leader: BrokerId | None) -> Ready:
-    """What `source` tells about epoch and leader. A node that has given up on a leader follows it again only if the
-    leader itself speaks. Otherwise two nodes that both miss it would send each other back to it again and again."""
+def learn_leader(view: View, source: BrokerId, epoch: LeaderEpoch, leader: BrokerId | None) -> Ready:
+    """What `source` tells about epoch and leader. A node whose leader has timed out follows it again only if the leader
+    itself speaks. Otherwise two nodes that both miss it would send each other back to it again and again."""
     if epoch > view.epoch:
         if leader is None or leader == view.me.id:
             return enter_epoch(view, epoch)
@@ -155,9 +155,9 @@ def learn(view: View, source: BrokerId, epoch: LeaderEpoch, leader: BrokerId | N
     is_open = isinstance(view.state.role, (Unattached, Prospective, Candidate))
     if epoch < view.epoch or leader is None or not is_open:
         return view.unchanged()
-    if view.state.election.leader is None or source == leader != view.me.id:
+    if leader != view.me.id and (view.state.election.leader is None or source == leader):
         return following.follow(view, epoch, leader)
-    return view.unchanged()
+    return view.unchanged()  # a node that has lost its folder hears of the leader that it was
 
 
 def answer_begin(view: View, ticket: Ticket, request: BeginQuorumEpochRequest) -> Ready:
@@ -166,7 +166,7 @@ def answer_begin(view: View, ticket: Ticket, request: BeginQuorumEpochRequest) -
     if request.epoch < view.epoch:
         return view.unchanged(answers=(_epoch_answer(view, ticket, ErrorCode.FENCED_LEADER_EPOCH),))
     return view.following_up(
-        learn(view, request.leader, request.epoch, request.leader),
+        learn_leader(view, request.leader, request.epoch, request.leader),
         lambda view: view.unchanged(answers=(_epoch_answer(view, ticket, ErrorCode.NONE),)),
     )
 

@@ -28,7 +28,7 @@ from mqcore.wire.errors import ErrorCode
 # ── finding and following a leader ───────────────────────────────────────────────────────────────
 
 
-def search(view: View) -> Ready:
+def find_leader(view: View) -> Ready:
     """Ask a random node for the leader, for nodes that must not stand: empty, suspect, or observers."""
     others = sorted(view.rules.node_ids - {view.me.id})
     if not others or not may_fetch(view.log):
@@ -84,10 +84,11 @@ def _fetch_request(view: View) -> FetchRequest:
 
 
 def lose_request(view: View, request: Request) -> Ready:
+    """The request has failed, or the shell could not store its answer. A snapshot is fetched from its beginning."""
     role = view.state.role
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
-    return view.step(replace(role, asked=None, retry_at=view.after(view.rules.retry_ms)))
+    return view.step(replace(role, asked=None, download=None, retry_at=view.after(view.rules.retry_ms)))
 
 
 def take_response(

@@ -1,4 +1,4 @@
-"""Machine: what the leader commits, what it answers to fetches, and when it gives up.
+"""Machine: what the leader commits, what it answers to fetches, and when it resigns.
 
 Own rules:
 * The watermark follows what a majority of the voters has durably, the leader included, and moves only past a record of
@@ -37,7 +37,7 @@ REPLICAS_MAX = 16
 others do not wait."""
 
 
-def take_office(view: View, election: Election, granted: frozenset[BrokerId]) -> Ready:
+def become_leader(view: View, election: Election, granted: frozenset[BrokerId]) -> Ready:
     begin_at = view.after(view.rules.fetch_timeout_ms / 2)
     role = Leader(view.log.end, view.now, begin_at, {})
     keys = tuple(key for key in view.log.voters.values() if key.id in granted)
@@ -230,18 +230,20 @@ def _has_caught_up(ready: Ready, key: VoterKey) -> bool:
 
 
 def adopt(view: View, request: Adopt) -> Ready:
-    """Replace the directory id of a voter whose folder was lost. The answer says whether the record is appended; the
-    caller waits for its commit."""
-    role, key = view.state.role, request.key
+    """Remove the lost directory of a voter. Its new one, which has caught up, becomes a voter like any other node once
+    that is committed. In one step the old majority and the new one might have no voter in common."""
+    key, voters = request.key, view.log.voters
     ready = view.unchanged()
-    if not isinstance(role, Leader):
+    error = ErrorCode.NONE
+    if not isinstance(view.state.role, Leader):
         error = ErrorCode.NOT_CONTROLLER
     elif key.id not in view.rules.node_ids or key.id == view.me.id or not _has_caught_up(ready, key):
         error = ErrorCode.INVALID_VOTER_KEY
-    elif not may_change_voters(view, ready):
-        error = ErrorCode.OPERATION_NOT_ATTEMPTED
-    else:
-        error = ErrorCode.NONE
-        others = [voter for voter in view.log.voters.values() if voter.id != key.id]
-        ready = ready._replace(log=AppendVoters(voter_set([*others, key])))
+    elif key.id in voters and voters[key.id] != key:
+        if may_change_voters(view, ready):
+            ready = ready._replace(
+                log=AppendVoters(voter_set(voter for voter in voters.values() if voter.id != key.id))
+            )
+        else:
+            error = ErrorCode.OPERATION_NOT_ATTEMPTED
     return ready._replace(answers=(Answer(request.ticket, EpochResponse(error, view.epoch, view.leader)),))

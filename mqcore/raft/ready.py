@@ -1,7 +1,8 @@
 """Values: what goes into a voter's decision and what comes out of it.
 
 The shell carries a `Ready` out in this order: persist, log, apply, send. It appends and cuts the log itself and reports
-the change as `LogMoved`; a sync that ends is such a change, too.
+the change as `LogMoved`; a sync that ends and a stored part of a snapshot are such changes, too. If fetched bytes turn
+out to be damaged, it drops the `Ready` and reports the request as `Unanswered`.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ from mqcore.raft.state import (
     Prospective,
     QuorumState,
     Resigned,
+    Role,
     Unattached,
     may_follow,
 )
@@ -67,14 +68,14 @@ class Voter:
         self.me = me
         self._rules = rules
         self._random = random
-        is_alone = rules.node_ids == {me.id}
-        self.state = QuorumState(kept, Unattached(now), high_watermark)
+        role: Role
         if kept.leader is not None and kept.leader != me.id:
             role = Follower(kept.leader, Millis(now + rules.fetch_timeout_ms), retry_at=now)
-            self.state = QuorumState(kept, role, high_watermark)
-        elif not is_alone:  # a former leader may have lost what it had not synced, so it never leads that epoch again
-            wait_ms = int(rules.election_timeout_ms * (1 + random()))
-            self.state = QuorumState(kept, Unattached(Millis(now + wait_ms)), high_watermark)
+        elif rules.node_ids == {me.id}:
+            role = Unattached(now)
+        else:  # a former leader, too: it may have lost what it had not synced, so it never leads that epoch again
+            role = Unattached(Millis(now + int(rules.election_timeout_ms * (1 + random()))))
+        self.state = QuorumState(kept, role, high_watermark)
 
     # ── what the shell asks ──────────────────────────────────────────────────────────────────────
 
@@ -198,7 +199,7 @@ def _in_epoch(view: View, epoch: LeaderEpoch, rule: Rule) -> Ready:
 def _take_response(view: View, event: Answered) -> Ready:
     request, response = event.request, event.response
     if response.epoch > view.epoch:
-        return electing.learn(view, event.node, response.epoch, response.leader)
+        return electing.learn_leader(view, event.node, response.epoch, response.leader)
     match request, response:
         case VoteRequest(), VoteResponse(leader=None):
             return electing.count_vote(view, event.node, request, response)
@@ -207,7 +208,7 @@ def _take_response(view: View, event: Answered) -> Ready:
         ):
             return following.take_response(view, request, response)
         case _, (VoteResponse() | EpochResponse() | FetchResponse() | FetchSnapshotResponse()):
-            return electing.learn(view, event.node, response.epoch, response.leader)
+            return electing.learn_leader(view, event.node, response.epoch, response.leader)
 
 
 def _log_moved(view: View) -> Ready:
@@ -225,6 +226,6 @@ def _check_deadlines(view: View) -> Ready:
         case Leader() as role:
             return leading.check_deadlines(view, role)
         case Follower() as role:
-            return electing.stand(view) if view.now >= role.deadline else following.fetch(view, role)
+            return electing.start_election(view) if view.now >= role.deadline else following.fetch(view, role)
         case role:
-            return electing.stand(view) if view.now >= role.deadline else view.unchanged()
+            return electing.start_election(view) if view.now >= role.deadline else view.unchanged()

@@ -64,7 +64,7 @@ class AppliesUncommitted(Node):
 
 
 def _stand_without_pre_vote(view: View) -> Ready:
-    return electing.run(view) if electing.may_stand(view) else following.search(view)
+    return electing.become_candidate(view) if electing.may_stand(view) else following.find_leader(view)
 
 
 def _empty_voter_set_is_oneself(view: View) -> VoterSet:
@@ -116,11 +116,11 @@ BUGS: tuple[SeededBug, ...] = (
         "M27",
         "a voter stands for election without asking for pre-votes",
         f"{SCENARIOS}::test_s28_a_voter_that_was_cut_off_does_not_depose_a_healthy_leader",
-        (Replacement(electing, "stand", _stand_without_pre_vote),),
+        (Replacement(electing, "start_election", _stand_without_pre_vote),),
     ),
     SeededBug(
         "M28",
-        "a leader that hears no majority stays in office",
+        "a leader that hears no majority remains leader",
         f"{SCENARIOS}::test_s27_a_leader_that_is_cut_off_resigns",
         (Replacement(leading, "quorum_deadline", _never),),
     ),

@@ -392,7 +392,7 @@ def test_a_leader_without_a_majority_resigns_and_names_its_successors() -> None:
     assert ready.sends[0].request == EndQuorumEpochRequest(LeaderEpoch(2), ONE.id, (THREE.id, TWO.id))
 
 
-def test_one_follower_that_fetches_keeps_the_leader_in_office() -> None:
+def test_one_follower_that_fetches_is_enough_for_a_leader_to_stay() -> None:
     driver = elected()
     for number in range(5):
         driver.pass_time(RULES.fetch_timeout_ms - 1)
@@ -401,7 +401,7 @@ def test_one_follower_that_fetches_keeps_the_leader_in_office() -> None:
     assert isinstance(driver.voter.state.role, Leader)
 
 
-def test_fetches_that_ask_for_the_same_records_again_do_not_keep_a_leader_in_office() -> None:
+def test_fetches_that_ask_for_the_same_records_again_do_not_support_a_leader() -> None:
     """The followers' disks are full: they fetch, cannot append, and fetch again."""
     driver = elected()
     for number in range(10):
@@ -557,6 +557,11 @@ def test_a_wiped_voter_becomes_a_voter_only_by_the_operators_command() -> None:
     assert driver.decide(Received(Ticket(2), fetch_request(WIPED, offset=11, last_epoch=2))).log is None
     ready = driver.decide(Adopt(TICKET, WIPED))
     assert error_of(ready) is ErrorCode.NONE
+    assert ready.log == AppendVoters(voter_set([ONE, TWO])), "first its old directory goes"
+    driver.log.voters, driver.log.voters_offset = voter_set([ONE, TWO]), 11
+    driver.append(1)
+    driver.decide(Received(Ticket(3), fetch_request(TWO, offset=12, last_epoch=2)))
+    ready = driver.decide(Received(Ticket(4), fetch_request(WIPED, offset=12, last_epoch=2)))
     assert ready.log == AppendVoters(voter_set([ONE, TWO, WIPED]))
 
 
@@ -564,3 +569,14 @@ def test_adoption_is_refused_for_a_node_that_has_not_caught_up_and_by_a_node_tha
     driver = elected()
     assert error_of(driver.decide(Adopt(TICKET, WIPED))) is ErrorCode.INVALID_VOTER_KEY
     assert error_of(Driver().decide(Adopt(TICKET, WIPED))) is ErrorCode.NOT_CONTROLLER
+
+
+def test_a_node_that_lost_its_folder_does_not_follow_the_leader_that_it_was() -> None:
+    driver = Driver(me=WIPED)
+    driver.log = FakeLog(end=0, durable=0, epochs=(), voters={})
+    driver.pass_time(1_600)
+    [(node, request)] = driver.decide(Tick()).sends
+    hearsay = FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderEpoch(2), WIPED.id)
+    for _ in range(2):
+        ready = driver.decide(Answered(node, request, hearsay))
+        assert isinstance(ready.state.role, Unattached) and ready.state.election == Election(LeaderEpoch(2))
