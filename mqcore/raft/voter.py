@@ -153,6 +153,7 @@ class Voter:
         election, role = self.state.election, self.state.role
         assert self.state.high_watermark <= log.end, "a committed record is missing"
         assert log.durable <= log.end
+        assert log.last_epoch <= election.epoch, "a record is newer than the epoch that this node has entered"
         match role:
             case Leader():
                 assert election.leader == self.me.id and election.voted == self.me

@@ -32,8 +32,16 @@ class Invariants:
         self.committed_in: dict[int, int] = {}  # base → the epoch whose leader committed it
         self.committed_end = 0
         self.images: dict[int, str] = {}
+        self.values: dict[int, bytes] = {}  # what was applied, by offset; `images` shows that all nodes agree on it
         self.acknowledged: list[tuple[int, bytes]] = []
         self.are_alarms_expected = False
+
+    def check_acknowledged(self) -> None:
+        """Judged as the clients would: each value that was acknowledged is in the log, once."""
+        written = set(self.values.values())
+        require(len(written) == len(self.values), "a value is written twice")
+        for end, value in self.acknowledged:
+            require(value in written, f"{value!r}, acknowledged below {end}, is lost")
 
     def on_vote(self, node: Node, request: VoteRequest) -> None:
         """A vote leaves: an answer that grants one, or a request of a candidate, which has voted for itself."""

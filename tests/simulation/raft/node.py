@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import replace
 from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tests.simulation.raft.world import World
 
 RULES = QuorumRules(frozenset(BrokerId(number) for number in (1, 2, 3)))
+FAST_RULES = replace(RULES, fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20)
 PART_BYTES = 150
 FETCH_BYTES = 400
 
@@ -110,7 +112,7 @@ class Node:
         self.image = self._load_image(self.log)
         watermark = self.log.snapshot.end if self.log.snapshot else 0
         now = Millis(self.world.now)
-        self.voter = Voter(self.key, RULES, self.random.random, self.file.read(), watermark, now)
+        self.voter = Voter(self.key, self.world.rules, self.random.random, self.file.read(), watermark, now)
         self.world.invariants.after_start(self)
         self._set_timer()
 
@@ -261,6 +263,7 @@ class Node:
                 if not header.is_control:
                     for record in read_records(data[position:], header):
                         self.image.apply(record)
+                        self.world.invariants.values[record.offset] = record.value or b""
                 self.image.end = header.next_offset
                 self.world.invariants.on_applied(self)
         while self.acks and self.acks[0][0] <= self.committed_end():

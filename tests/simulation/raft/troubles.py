@@ -39,7 +39,7 @@ def make_troubles(seed: int) -> list[Trouble]:
     for period in range(PERIODS):
         if random.random() < QUIET_RATE:
             continue
-        for _ in range(random.choice((1, 2, 2, 3))):
+        for _ in range(random.choice((1, 2, 3, 4))):
             at = period * PERIOD_MS + random.randrange(PERIOD_MS)
             kind, node = random.choice(kinds), random.choice((1, 2, 3))
             troubles.append(Trouble(at, kind, node, random.choice((100, 500, 1_500, 3_000)), random.getrandbits(30)))

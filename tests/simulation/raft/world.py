@@ -13,17 +13,19 @@ from random import Random
 
 from mqcore.identity import BrokerId
 from mqcore.raft.messages import Request, Response, Ticket, VoteRequest
-from mqcore.raft.ready import Adopt, Answered, Event, Resign, Unanswered
+from mqcore.raft.ready import Adopt, Answered, Event, QuorumRules, Resign, Unanswered
 from mqcore.raft.state import Leader
 from tests.simulation.raft.invariants import Invariants
-from tests.simulation.raft.node import Node
+from tests.simulation.raft.node import RULES, Node
 
-REQUEST_TIMEOUT_MS = 1_500
 STRAGGLER_RATE = 0.02
 
 
 class World:
-    def __init__(self, seed: int, node_class: type[Node] = Node, *, founder: int = 1) -> None:
+    def __init__(
+        self, seed: int, node_class: type[Node] = Node, *, founder: int = 1, rules: QuorumRules = RULES
+    ) -> None:
+        self.rules = rules
         self.now = 0
         self.seed = seed
         self.invariants = Invariants()
@@ -90,7 +92,7 @@ class World:
         number = self._tickets
         sender.open_requests[number] = (to, request)
         life = sender.life
-        self.call_later(REQUEST_TIMEOUT_MS, sender, lambda: self._time_out(sender, number))
+        self.call_later(self.rules.fetch_timeout_ms * 3 // 4, sender, lambda: self._time_out(sender, number))
         self._deliver(sender.id, to, lambda: self._arrive(sender, life, number, self.nodes[to], request))
 
     def _deliver(self, source: BrokerId, to: BrokerId, call: Callable[[], None]) -> None:
