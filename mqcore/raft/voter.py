@@ -183,17 +183,17 @@ def _answer(
         case EndQuorumEpochRequest():
             return electing.answer_end(view, ticket, request)
         case FetchRequest():
-            return _in_epoch(view, request.epoch, lambda view: leading.answer_fetch(view, ticket, request))
+            return _in_epoch_of(view, request, lambda view: leading.answer_fetch(view, ticket, request))
         case FetchSnapshotRequest():
-            return _in_epoch(view, request.epoch, lambda view: leading.answer_fetch_snapshot(view, ticket, request))
+            return _in_epoch_of(view, request, lambda view: leading.answer_fetch_snapshot(view, ticket, request))
         case _:
             assert_never(request)
 
 
-def _in_epoch(view: View, epoch: LeaderEpoch, rule: Rule) -> Ready:
-    """A replica that fetches in a newer epoch shows that this leader's time is over."""
-    if epoch > view.epoch:
-        return view.following_up(electing.enter_epoch(view, epoch), rule)
+def _in_epoch_of(view: View, request: FetchRequest | FetchSnapshotRequest, rule: Rule) -> Ready:
+    """A configured node that fetches in a newer epoch could never follow this leader, so the epoch has to move."""
+    if request.epoch > view.epoch and request.replica.id in view.rules.node_ids:
+        return view.following_up(electing.enter_epoch(view, request.epoch), rule)
     return rule(view)
 
 

@@ -1,7 +1,7 @@
 """Bugs that are planted on purpose: what the quorum's rules prevent, and which test notices when a rule is missing.
 
 A rule that can be removed without a failing test is not tested. Each entry replaces one small function of the machine,
-of a store, or of the simulated shell.
+of a store, or of the simulated shell. `python -m tests.simulation.raft.seeded_bugs` prints the table.
 """
 
 from __future__ import annotations
@@ -167,3 +167,12 @@ def planted(bug: SeededBug) -> Iterator[type[Node]]:
         for owner, function, by in bug.replacements:
             patches.enter_context(patch.object(owner, function, by))
         yield bug.node_class
+
+
+def table() -> str:
+    rows = [f"| {bug.name} | {bug.breaks} | `{bug.killed_by}` |" for bug in BUGS]
+    return "\n".join(["| bug | what is broken | what fails |", "|---|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(table())

@@ -299,6 +299,14 @@ def test_a_fetch_of_another_epoch_is_refused_and_counts_for_nothing(epoch: int, 
     assert driver.voter.high_watermark == 0
 
 
+def test_a_stranger_in_a_newer_epoch_does_not_depose_the_leader() -> None:
+    driver = elected()
+    stranger = VoterKey(BrokerId(9), UUID(int=9))
+    ready = driver.decide(Received(TICKET, fetch_request(stranger, offset=11, last_epoch=2, epoch=99)))
+    assert error_of(ready) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert isinstance(driver.voter.state.role, Leader)
+
+
 def test_a_journal_may_append_only_while_everything_is_durable() -> None:
     driver = elected()
     assert driver.voter.may_append(driver.log)
