@@ -3,8 +3,7 @@
 Own rules:
 * A snapshot is durable before the log below its end goes.
 * The voter set is the newest one in the log, committed or not; cutting the log brings the one before it back.
-* A log with valid batches behind an invalid one may have lost acknowledged ones, so it is cut and remembered as suspect
-  until it has passed its former end again. That memory is durable before the cut.
+* A log with valid batches behind an invalid one is cut, and the node is suspect (`suspicion`).
 """
 
 from __future__ import annotations
@@ -14,22 +13,18 @@ from typing import Final
 
 from mqcore.disk.port import Buffer, Disk
 from mqcore.identity import METADATA_TOPIC, BrokerId, LeaderEpoch, TopicPartition
-from mqcore.log.doctor import cut_partition
 from mqcore.log.epochs import EpochEnd
 from mqcore.log.errors import CorruptLog, LogFault
-from mqcore.log.examination import open_segments
 from mqcore.log.log import Log
-from mqcore.log.scan import find_valid_batch
 from mqcore.log.topic_config import LogConfig
-from mqcore.log.validity import find_first_invalid
 from mqcore.raft import control_records
 from mqcore.raft.messages import SnapshotId, VoterKey, VoterSet
 from mqcore.raft.snapshots import Snapshot, Snapshots
+from mqcore.raft.suspicion import Suspicion
 from mqcore.wire.batches import BadBatch, BatchHeader, check_crc, read_header, read_headers
 from mqcore.wire.records import Record, build_batch
 
 FOLDER: Final = TopicPartition(METADATA_TOPIC, 0)
-SUSPECT_FILE: Final = "suspect-to"
 FETCH_BYTES_MAX: Final = 1 << 20
 
 _CONFIG: Final = LogConfig(retention_ms=-1, file_delete_delay_ms=0)
@@ -49,11 +44,11 @@ class QuorumLog:
         self.snapshots = Snapshots(disk, self._directory)
         newest = self.snapshots.open_newest()
         self.snapshot = None if newest is None else newest.id
-        self.suspect_to = self._read_suspect()
+        self._suspicion = Suspicion(disk, FOLDER)
         try:
             self._log = self._open(config, now_ms)
         except CorruptLog:
-            self._cut_and_suspect()
+            self._suspicion.cut()
             self._log = self._open(config, now_ms)
         self._voter_sets: list[tuple[int, VoterSet]] = []
         self._continue_snapshot(newest)
@@ -78,6 +73,10 @@ class QuorumLog:
     @property
     def last_epoch(self) -> int:
         return max(self._log.epochs.last_epoch, -1 if self.snapshot is None else self.snapshot.epoch)
+
+    @property
+    def suspect_to(self) -> int:
+        return self._suspicion.end
 
     @property
     def voters(self) -> VoterSet:
@@ -141,10 +140,7 @@ class QuorumLog:
     def sync(self) -> None:
         """Block until everything appended before the call is durable. May run on a thread."""
         self._log.sync()
-        if self.suspect_to and self.durable >= self.suspect_to:
-            self._disk.remove(self._path(SUSPECT_FILE))
-            self._disk.sync_directory(self._directory)
-            self.suspect_to = 0
+        self._suspicion.end_at(self.durable)
 
     def truncate(self, end: int) -> None:
         self._log.truncate_to(end)
@@ -234,32 +230,6 @@ class QuorumLog:
             recovery_point=0,
             observer=_NoProducers(),
         )
-
-    def _cut_and_suspect(self) -> None:
-        items = open_segments(self._disk, self._directory)
-        invalid = find_first_invalid(items).first_invalid
-        assert invalid is not None, "recovery has found an invalid batch"
-        former_end = self.suspect_to
-        position = invalid.position
-        for segment in items[invalid.segment_index :]:
-            while (found := find_valid_batch(segment, position, invalid.next_offset)) is not None:
-                header = segment.header_at(found)
-                former_end = max(former_end, header.next_offset)
-                position = found + header.size
-            position = 0
-        self._disk.replace(self._path(SUSPECT_FILE), f"{former_end}\n".encode())
-        self.suspect_to = former_end
-        base = items[invalid.segment_index].base_offset
-        cut_partition(self._disk, FOLDER, base, invalid.position, invalid.next_offset)
-
-    def _read_suspect(self) -> int:
-        try:
-            return int(self._disk.read_whole(self._path(SUSPECT_FILE)))
-        except FileNotFoundError:
-            return 0
-
-    def _path(self, name: str) -> str:
-        return f"{self._directory}/{name}"
 
 
 def _split(view: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:

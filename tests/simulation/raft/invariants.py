@@ -33,6 +33,7 @@ class Invariants:
         self.committed_end = 0
         self.images: dict[int, str] = {}
         self.values: dict[int, bytes] = {}  # what was applied, by offset; `images` shows that all nodes agree on it
+        self.lost_disks: dict[VoterKey, int] = {}  # by the directory that is lost: what was durable in it
         self.acknowledged: list[tuple[int, bytes]] = []
         self.are_alarms_expected = False
 
@@ -120,17 +121,21 @@ class Invariants:
             require(first == _identity(header), f"node {node.id} commits another batch at {header.base_offset}")
         if end > self.committed_end:
             voters = node.log.voters
-            epoch = node.log.epoch_at(end - 1)
-            holders = [
-                other.id
-                for other in node.world.nodes.values()
-                if voters.get(other.id) == other.key and other.log is not None
-                if other.log.durable >= end and (other.log.start >= end or other.log.epoch_at(end - 1) == epoch)
-            ]
-            require(
-                len(holders) >= majority(voters), f"node {node.id} commits {end}, which only {holders} have durably"
-            )
+            holders = [key.id for key in voters.values() if self._had_durably(node, key, end)]
+            require(len(holders) >= majority(voters), f"node {node.id} commits {end}, which only {holders} had durably")
             self.committed_end = end
+
+    def _had_durably(self, node: Node, key: VoterKey, end: int) -> bool:
+        """A voter may have acknowledged a record before its disk was lost or damaged. It must not vote then, so the
+        acknowledgement still counts."""
+        assert node.log is not None
+        other = node.world.nodes[key.id]
+        if other.key != key or other.log is None:
+            return self.lost_disks.get(key, 0) >= end
+        if other.log.suspect_to >= end:
+            return True
+        is_same = other.log.start >= end or other.log.epoch_at(end - 1) == node.log.epoch_at(end - 1)
+        return other.log.durable >= end and is_same
 
 
 def _headers(node: Node, offset: int) -> list[BatchHeader]:

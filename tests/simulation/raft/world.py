@@ -181,6 +181,7 @@ class World:
     def wipe(self, node: Node) -> None:
         """The folder is lost. The node comes back with a new directory id."""
         self.kill(node)
+        self.invariants.lost_disks[node.key] = 0 if node.log is None else node.log.durable
         node.new_folder()
         self.has_lost_disk = True
         node.start()

@@ -11,8 +11,9 @@ from mqcore.disk.memory import Crashed, MemoryDisk, When
 from mqcore.identity import BrokerId, LeaderEpoch
 from mqcore.log.epochs import EpochEnd
 from mqcore.raft.messages import SnapshotId, VoterKey, voter_set
-from mqcore.raft.quorum_log import FOLDER, SUSPECT_FILE, QuorumLog, QuorumLogGap
+from mqcore.raft.quorum_log import FOLDER, QuorumLog, QuorumLogGap
 from mqcore.raft.snapshots import snapshot_name
+from mqcore.raft.suspicion import SUSPECT_FILE
 from mqcore.wire.batches import HEADER_BYTES, BadBatch
 from mqcore.wire.records import Record
 
