@@ -157,10 +157,9 @@ def answer_fetch(view: View, ticket: Ticket, request: FetchRequest) -> Ready:
         return view.unchanged(answers=(Answer(ticket, FetchResponse(error, view.epoch, view.leader)),))
     role = _note_fetch(view, role, request)
     superseded = [fetch for fetch in role.waiting if fetch.request.replica == request.replica]
-    role = replace(role, waiting=tuple(fetch for fetch in role.waiting if fetch not in superseded))
+    others = [fetch for fetch in role.waiting if fetch not in superseded]
     until = view.after(view.rules.fetch_wait_ms) if request.replica in role.progress else view.now
-    role = replace(role, waiting=(*role.waiting, WaitingFetch(ticket, request, until)))
-    ready = log_moved(view, role)
+    ready = log_moved(view, replace(role, waiting=(*others, WaitingFetch(ticket, request, until))))
     answers = tuple(Answer(fetch.ticket, serving.fetch_response(view, fetch.request)) for fetch in superseded)
     ready = ready._replace(answers=answers + ready.answers)
     voters = _voters_with(view, ready, request)

@@ -40,7 +40,7 @@ def mismatch(log: LogView, request: FetchRequest) -> SnapshotId | EpochEnd | Non
 
 def is_sent(response: FetchResponse) -> bool:
     """Whether the replica has something to store, so that its next fetch must ask for something else."""
-    return response[4:7] != (None, None, None)
+    return any(part is not None for part in (response.diverging, response.snapshot, response.records_from))
 
 
 def is_news(request: FetchRequest, response: FetchResponse) -> bool:

@@ -45,7 +45,7 @@ from mqcore.raft.ready import (
 )
 from mqcore.raft.state import Election
 from mqcore.wire.errors import ErrorCode
-from tests.unit.mqcore.raft.fake_log import ONE, RULES, THREE, TWO, WIPED, Driver, FakeLog
+from tests.unit.mqcore.raft.fake_log import ONE, THREE, TWO, WIPED, Driver, FakeLog
 
 KEYS = (ONE, TWO, THREE, WIPED, VoterKey(BrokerId(9), UUID(int=9)))
 ERRORS = (
@@ -178,4 +178,3 @@ def test_no_message_breaks_a_voter(first: int) -> None:
             chaos.step()
             roles.add(type(chaos.driver.voter.state.role).__name__)
     assert roles == {"Unattached", "Prospective", "Candidate", "Leader", "Follower", "Resigned"}
-    assert RULES.node_ids
