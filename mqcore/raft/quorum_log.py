@@ -22,7 +22,7 @@ from mqcore.raft.messages import SnapshotId, VoterKey, VoterSet
 from mqcore.raft.snapshots import Snapshot, Snapshots
 from mqcore.raft.suspicion import Suspicion
 from mqcore.wire.batches import BadBatch, BatchHeader, check_crc, read_header, read_headers
-from mqcore.wire.records import Record, build_batch
+from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record, build_batch
 
 FOLDER: Final = TopicPartition(METADATA_TOPIC, 0)
 FETCH_BYTES_MAX: Final = 1 << 20
@@ -35,7 +35,7 @@ class QuorumLogGap(LogFault):
 
 
 class QuorumLog:
-    """A `LogView`, and the changes that a `Ready` asks for."""
+    """A `LogView`, and the changes that a `Ready` asks for. Readers of committed records take them from `log`."""
 
     def __init__(self, disk: Disk, now_ms: int, config: LogConfig = _CONFIG) -> None:
         self._disk = disk
@@ -46,10 +46,10 @@ class QuorumLog:
         self.snapshot = None if newest is None else newest.id
         self._suspicion = Suspicion(disk, FOLDER)
         try:
-            self._log = self._open(config, now_ms)
+            self.log = self._open(config, now_ms)
         except CorruptLog:
             self._suspicion.cut()
-            self._log = self._open(config, now_ms)
+            self.log = self._open(config, now_ms)
         self._voter_sets: list[tuple[int, VoterSet]] = []
         self._continue_snapshot(newest)
         self._note_voters(self._batches(self.start))
@@ -59,20 +59,20 @@ class QuorumLog:
 
     @property
     def start(self) -> int:
-        return self._log.start_offset
+        return self.log.start_offset
 
     @property
     def end(self) -> int:
-        return self._log.end_offset
+        return self.log.end_offset
 
     @property
     def durable(self) -> int:
         """The snapshot counts: a leader may commit by its followers, and snapshot, what it has not synced yet."""
-        return max(self._log.flushed_offset, self.start)
+        return max(self.log.flushed_offset, self.start)
 
     @property
     def last_epoch(self) -> int:
-        return max(self._log.epochs.last_epoch, -1 if self.snapshot is None else self.snapshot.epoch)
+        return max(self.log.epochs.last_epoch, -1 if self.snapshot is None else self.snapshot.epoch)
 
     @property
     def suspect_to(self) -> int:
@@ -87,7 +87,7 @@ class QuorumLog:
         return self._voter_sets[-1][0] if self._voter_sets else -1
 
     def end_of(self, epoch: int) -> EpochEnd:
-        epochs = self._log.epochs
+        epochs = self.log.epochs
         if not epochs.starts and self.snapshot is not None and 0 <= epoch <= self.snapshot.epoch:
             return EpochEnd(epoch, self.start)
         return epochs.end_offset_for(epoch)
@@ -95,14 +95,16 @@ class QuorumLog:
     def epoch_at(self, offset: int) -> LeaderEpoch:
         if self.snapshot is not None and offset < self.start:
             return self.snapshot.epoch
-        return LeaderEpoch(self._log.epochs.epoch_at(offset))
+        return LeaderEpoch(self.log.epochs.epoch_at(offset))
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────
 
-    def append_records(self, records: Sequence[Record], epoch: LeaderEpoch, now_ms: int) -> int:
-        """Append one batch as the leader and return the new end."""
+    def append_records(
+        self, records: Sequence[Record], epoch: LeaderEpoch, now_ms: int, limit_bytes: int = OWN_BATCH_BYTES_MAX
+    ) -> int:
+        """Append one batch as the leader and return the new end. Raises `BatchTooLarge` before writing."""
         placed = [record._replace(offset=self.end + index) for index, record in enumerate(records)]
-        return self._append(build_batch(placed, leader_epoch=epoch), now_ms)
+        return self._append(build_batch(placed, leader_epoch=epoch, limit_bytes=limit_bytes), now_ms)
 
     def append_leader_change(
         self, leader: BrokerId, granted: Iterable[VoterKey], epoch: LeaderEpoch, now_ms: int
@@ -128,29 +130,29 @@ class QuorumLog:
             headers.append(header)
             end, size = header.next_offset, position + header.size
         if headers:
-            self._log.append(view[:size], headers, now_ms)
+            self.log.append(view[:size], headers, now_ms)
             self._note_voters([(header, view) for header, view in _split(view[:size])])
 
     def _append(self, batch: bytearray, now_ms: int) -> int:
         header = read_header(batch)
-        self._log.append(batch, [header], now_ms)
+        self.log.append(batch, [header], now_ms)
         self._note_voters([(header, memoryview(batch))])
         return self.end
 
     def sync(self) -> None:
         """Block until everything appended before the call is durable. May run on a thread."""
-        self._log.sync()
+        self.log.sync()
         self._suspicion.end_at(self.durable)
 
     def truncate(self, end: int) -> None:
-        self._log.truncate_to(end)
+        self.log.truncate_to(end)
         self._voter_sets = [pair for pair in self._voter_sets if pair[0] < end]
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def read(self, offset: int, bytes_max: int = FETCH_BYTES_MAX) -> bytes:
         """Complete batches from `offset` on, at least one if there is one."""
-        found = self._log.read(offset, bytes_max, limit=self.end)
+        found = self.log.read(offset, bytes_max, limit=self.end)
         return b"" if found is None else bytes(found.read())
 
     def headers(self, offset: int) -> Iterator[BatchHeader]:
@@ -177,14 +179,14 @@ class QuorumLog:
         self.snapshots.write_part(snapshot, position, data)
         if is_last:
             content = self.snapshots.finish(snapshot)
-            self._log.truncate_fully(snapshot.end)
+            self.log.truncate_fully(snapshot.end)
             self._begin_with(content)
 
     def _drop_prefix(self, snapshot: SnapshotId, now_ms: int) -> None:
         self.snapshot = snapshot
-        self._log.advance_start(snapshot.end)
-        self._log.roll(now_ms)
-        self._log.apply_retention(now_ms, limit=self.end)
+        self.log.advance_start(snapshot.end)
+        self.log.roll(now_ms)
+        self.log.apply_retention(now_ms, limit=self.end)
         self.snapshots.remove_before(snapshot)
 
     def _begin_with(self, content: Snapshot) -> None:
@@ -194,7 +196,7 @@ class QuorumLog:
 
     def _continue_snapshot(self, newest: Snapshot | None) -> None:
         """A crash may have come between a snapshot and the change of the log that follows it."""
-        log, start = self._log, self._log.start_offset
+        log, start = self.log, self.log.start_offset
         if start > (0 if newest is None else newest.id.end):
             raise QuorumLogGap(
                 f"{self._directory} begins at offset {start}, but no snapshot holds what is below",
