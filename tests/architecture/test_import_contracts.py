@@ -20,6 +20,7 @@ NAMES = {contract["name"] for contract in SETTINGS["contracts"]}
 
 BROKER, SALE = "The broker: imports run downhill", "The sale: imports run downhill"
 SERVER = "Inside mqcore.server: imports run downhill"
+RAFT = "Inside mqcore.raft: imports run downhill"
 HALVES = "The broker and the sale import nothing of each other"
 NOT_OF_BROKER = "Services, crowd and statistics import nothing of the broker"
 NOT_OF_SERVICES = "The broker imports nothing of services, crowd and statistics"
@@ -31,9 +32,11 @@ TYPES_ONLY = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
 BREACHES = [  # the module that gets one line more, the line, the contract that must break
     ("mqcore/log/__init__.py", "import mqcore.apis", BROKER),
     ("mqcore/wire/__init__.py", "import mqcore.disk", BROKER),
+    ("mqcore/raft/__init__.py", "import mqcore.coordination", BROKER),
     ("mqcore/groups/__init__.py", "import mqcore.controller", BROKER),
     ("mqcore/newcomer.py", '"""A module without a place."""', BROKER),
     ("mqcore/server/call.py", f"{TYPES_ONLY}import mqcore.server.connection", SERVER),
+    ("mqcore/raft/leading.py", "import mqcore.raft.electing", RAFT),
     ("mqcore/host.py", "import seckill", HALVES),
     ("seckill/monitoring/logs.py", "import mqcore.logs", HALVES),
     ("inventory/handlers.py", "import mqcore.identity", NOT_OF_BROKER),
