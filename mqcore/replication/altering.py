@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mqcore.identity import TopicIdPartition
+from mqcore.identity import BrokerId, TopicIdPartition
 from mqcore.partitions.terms import AlterOutcome, Applied, NotApplied, Proposal, Unknown
 from mqcore.wire.errors import ErrorCode
 
@@ -22,6 +22,7 @@ NOT_CONTROLLER may come from a controller that lost leadership after it had writ
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlterAsk:
+    broker: BrokerId
     broker_epoch: int
     proposals: Mapping[TopicIdPartition, Proposal]
 
@@ -48,7 +49,8 @@ class Settled(NamedTuple):
 
 
 class AlterPartitions:
-    def __init__(self) -> None:
+    def __init__(self, me: BrokerId) -> None:
+        self._me = me
         self._waiting: dict[TopicIdPartition, Proposal] = {}
         self._open: AlterAsk | None = None
 
@@ -64,7 +66,7 @@ class AlterPartitions:
         """The next request, or None if one is in flight or nothing waits."""
         if self._open is not None or not self._waiting:
             return None
-        self._open = AlterAsk(broker_epoch, self._waiting)
+        self._open = AlterAsk(self._me, broker_epoch, self._waiting)
         self._waiting = {}
         return self._open
 

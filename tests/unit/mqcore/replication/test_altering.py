@@ -27,18 +27,18 @@ def request(altering: AlterPartitions) -> AlterAsk:
 
 
 def test_proposals_that_wait_share_one_request() -> None:
-    altering, one, two = AlterPartitions(), proposal(), proposal()
+    altering, one, two = AlterPartitions(ONE), proposal(), proposal()
     assert altering.request(11) is None
     altering.propose(A, one)
     altering.propose(B, two)
     ask = request(altering)
-    assert ask.proposals == {A: one, B: two} and ask.broker_epoch == 11
+    assert ask.proposals == {A: one, B: two} and (ask.broker, ask.broker_epoch) == (ONE, 11)
     settled = altering.answered(ask, AlterAnswer({A: APPLIED, B: ErrorCode.INELIGIBLE_REPLICA}))
     assert settled == [(A, one, APPLIED), (B, two, NotApplied())]
 
 
 def test_there_is_one_request_at_a_time() -> None:
-    altering = AlterPartitions()
+    altering = AlterPartitions(ONE)
     altering.propose(A, proposal())
     ask = request(altering)
     altering.propose(B, proposal())
@@ -49,7 +49,7 @@ def test_there_is_one_request_at_a_time() -> None:
 
 @pytest.mark.parametrize("error", [error for error in ErrorCode if error is not ErrorCode.NONE])
 def test_only_a_refusal_of_the_proposal_itself_says_that_it_is_not_applied(error: ErrorCode) -> None:
-    altering = AlterPartitions()
+    altering = AlterPartitions(ONE)
     altering.propose(A, proposal())
     ((_, _, outcome),) = altering.answered(request(altering), AlterAnswer({A: error}))
     is_refusal = error.name in ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED")
@@ -61,14 +61,14 @@ def test_only_a_refusal_of_the_proposal_itself_says_that_it_is_not_applied(error
 
 @pytest.mark.parametrize("answer", [LinkFault("timed out"), AlterAnswer({}), AlterAnswer({B: APPLIED})])
 def test_without_an_answer_the_outcome_is_unknown(answer: AlterAnswer | LinkFault) -> None:
-    altering = AlterPartitions()
+    altering = AlterPartitions(ONE)
     altering.propose(A, proposal())
     ((_, _, outcome),) = altering.answered(request(altering), answer)
     assert outcome == Unknown()
 
 
 def test_a_late_answer_is_dropped() -> None:
-    altering = AlterPartitions()
+    altering = AlterPartitions(ONE)
     altering.propose(A, proposal())
     first = request(altering)
     altering.answered(first, LinkFault("timed out"))
@@ -80,7 +80,7 @@ def test_a_late_answer_is_dropped() -> None:
 
 
 def test_a_proposal_of_an_earlier_term_that_was_not_sent_is_replaced_or_withdrawn() -> None:
-    altering, newer = AlterPartitions(), proposal(6)
+    altering, newer = AlterPartitions(ONE), proposal(6)
     altering.propose(A, proposal(5))
     altering.propose(A, newer)
     altering.propose(B, proposal(5))
