@@ -10,7 +10,7 @@ from mqcore.disk.memory import MemoryDisk
 from mqcore.identity import BrokerId, Millis, TopicIdPartition, TopicPartition
 from mqcore.log.checkpoints import CheckpointFile
 from mqcore.partitions.follower import FollowerState
-from mqcore.partitions.leader import LeaderRules, LeaderState
+from mqcore.partitions.leader import LeaderRules
 from mqcore.partitions.reads import ReplicaFetch
 from mqcore.partitions.terms import NO_LEADER, Proposal
 from mqcore.replication.altering import AlterAnswer, AlterAsk, LinkFault
@@ -145,8 +145,8 @@ class Broker:
             self._ask_controller()
         for replica in self.replicas.values():
             replica.tick()
-        self._fetch_all()
-        self._send_proposals()
+        self.fetch_all()
+        self.send_proposals()
         if now % 1000 < TICK_MS:
             offsets = {replica.name: int(replica.high_watermark) for replica in self.replicas.values()}
             CheckpointFile(self.disk, HIGH_WATERMARKS).write(offsets)
@@ -159,9 +159,9 @@ class Broker:
             request = Register(self.id, self.node.life)
         else:
             request = Heartbeat(self.id, self.broker_epoch)
-        self._call(self._controller, "control", request, self._on_controller_answer, REQUEST_TIMEOUT_MS)
+        self._call(self._controller, "control", request, self.on_controller_answer, REQUEST_TIMEOUT_MS)
 
-    def _on_controller_answer(self, answer: Registered | bool | None) -> None:
+    def on_controller_answer(self, answer: Registered | bool | None) -> None:
         self._asks_controller = False
         self._beat_at = self.now() + HEARTBEAT_MS
         if isinstance(answer, Registered):
@@ -207,7 +207,7 @@ class Broker:
 
     # ── fetching ─────────────────────────────────────────────────────────────────────────────────
 
-    def _fetch_all(self) -> None:
+    def fetch_all(self) -> None:
         for partition, replica in self.replicas.items():
             self._fetch(partition, replica)
 
@@ -234,7 +234,7 @@ class Broker:
 
     # ── proposals ────────────────────────────────────────────────────────────────────────────────
 
-    def _send_proposals(self) -> None:
+    def send_proposals(self) -> None:
         ask = self._altering.request(self.broker_epoch)
         if ask is not None:
             self._call(self._controller, "alter", ask, lambda answer: self._on_altered(ask, answer), REQUEST_TIMEOUT_MS)
@@ -243,7 +243,7 @@ class Broker:
         for partition, proposal, outcome in self._altering.answered(ask, answer or LinkFault("no answer")):
             self._events.note(f"settled {type(outcome).__name__}")
             self._settle(self.replicas[partition], proposal, outcome)
-        self._send_proposals()
+        self.send_proposals()
 
     def _settle(self, replica: Replica, proposal: Proposal, outcome: Any) -> None:
         replica.settled(lambda leader: leader.settled(proposal, outcome, self.now()))
@@ -262,8 +262,5 @@ class Broker:
                 reply(self.replicas[partition].consume(offset, leader_epoch))
             case _:
                 raise AssertionError(f"unknown request {request}")
-        self._fetch_all()
-        self._send_proposals()
-
-    def leads(self, partition: TopicIdPartition) -> bool:
-        return isinstance(self.replicas[partition].role, LeaderState) and self.node.is_running
+        self.fetch_all()
+        self.send_proposals()

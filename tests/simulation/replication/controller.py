@@ -97,7 +97,7 @@ class ControllerModel:
         self.brokers[broker].is_fenced = True
         for partition, term in self.terms.items():
             left = term.isr - {broker}
-            isr = left or term.isr  # the last member stays: nobody else has everything
+            isr = left or term.isr  # the last member stays, because no other broker has everything
             if term.leader == broker:
                 self._change(partition, isr, self._candidate(term, isr))
             elif isr != term.isr:
@@ -111,6 +111,13 @@ class ControllerModel:
                 if leader != NO_LEADER:
                     self._change(partition, term.isr, leader)
         self._changed()
+
+    def move_leader(self, partition: TopicIdPartition, broker: BrokerId) -> None:
+        """Elect another member of the ISR although the leader is well, as for a preferred leader."""
+        term = self.terms[partition]
+        if broker in term.isr and self._is_alive(broker) and term.leader not in (NO_LEADER, broker):
+            self._change(partition, term.isr, broker)
+            self._changed()
 
     def _candidate(self, term: Term, isr: frozenset[BrokerId]) -> BrokerId:
         alive = [broker for broker in term.replicas if self._is_alive(broker)]

@@ -294,9 +294,9 @@ class Replica:
     def _request_sync(self) -> None:
         if self.rules.durable_only and not self._is_syncing:
             self._is_syncing = True
-            self._owner.later(self._owner.sync_ms(), f"sync {self.name}", self._sync)
+            self._owner.later(self._owner.sync_ms(), f"sync {self.name}", self.sync)
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
         self._is_syncing = False
         self.log.sync()
         if isinstance(self.role, LeaderState):

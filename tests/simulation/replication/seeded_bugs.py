@@ -120,6 +120,13 @@ class PromisesBeforeTheSync(FollowerState):
 
 
 class KeepsProducersOfCutBatches(Producers):
+    newest = -1
+
+    def observe(self, header: BatchHeader) -> None:
+        if header.last_offset > self.newest:
+            self.newest = header.last_offset
+            super().observe(header)
+
     def clear(self) -> None:
         pass
 
@@ -159,31 +166,85 @@ def _leader(leader: type[LeaderState]) -> Setup:
     return Setup(Parts(leader=leader))
 
 
-def _follower(follower: type[FollowerState]) -> Setup:
-    return Setup(Parts(follower=follower))
+def _follower(follower: type[FollowerState], *, durable_only: bool | None = None) -> Setup:
+    return Setup(Parts(follower=follower), durable_only=durable_only)
+
+
+def _waiting(acknowledgements: type[Acknowledgements]) -> Setup:
+    return Setup(Parts(acknowledgements=acknowledgements))
+
+
+def _producers(producers: type[Producers]) -> Setup:
+    return Setup(Parts(producers=producers))
 
 
 SEEDED_BUGS = (
     SeededBug("M1", "a follower cuts its log at its high watermark", Setup(replica=CutsAtHighWatermark)),
     SeededBug("M2", "a leader does not compare epochs", _leader(NoDivergenceCheck)),
-    SeededBug("M3", "a follower cuts where the leader's epoch ends, not its own", _follower(CutsWhereTheLeaderEnds)),
+    SeededBug(
+        "M3",
+        "a follower cuts where the leader's epoch ends, not its own",
+        _follower(CutsWhereTheLeaderEnds),
+        "s3_after_two_fast_elections_the_own_epoch_decides_where_to_cut",
+    ),
     SeededBug("M4", "proposed members do not count", _leader(CountsCommittedIsr)),
     SeededBug("M5", "any failed proposal is taken for refused", _leader(LeaderWithOptimistIsr)),
-    SeededBug("M6", "a refused proposal is never given up", _leader(LeaderWithStubbornIsr)),
-    SeededBug("M7", "followers join without what was there before the term", _leader(NoEpochStartRule)),
+    SeededBug(
+        "M6",
+        "a refused proposal is never given up",
+        _leader(LeaderWithStubbornIsr),
+        "a_refused_proposal_frees_the_high_watermark",
+    ),
+    SeededBug(
+        "M7",
+        "followers join without what was there before the term",
+        _leader(NoEpochStartRule),
+        "s9_a_new_leader_admits_only_followers_with_everything_from_before_its_term",
+    ),
     SeededBug("M9", "a broker's own file sets min.insync.replicas", _leader(OwnMinimum)),
+    SeededBug("M12", "acks=all is answered before the record is replicated", _waiting(AcknowledgesEarly)),
     SeededBug(
-        "M12", "acks=all is answered before the record is replicated", Setup(Parts(acknowledgements=AcknowledgesEarly))
+        "M13",
+        "waiting producers outlive the term",
+        _waiting(OutlivesTheTerm),
+        "s8_a_batch_that_was_cut_may_be_written_again",
     ),
-    SeededBug("M13", "waiting producers outlive the term", Setup(Parts(acknowledgements=OutlivesTheTerm))),
     SeededBug("M14", "consumers read past the high watermark", Setup(replica=ShowsUncommitted)),
-    SeededBug("M15", "a fetch counts before it passes the fences", _leader(CountsBeforeFences)),
-    SeededBug("M16", "a follower takes an answer to another request", _follower(TakesAnyAnswer)),
-    SeededBug("M17", "a follower promises records before they are synced", _follower(PromisesBeforeTheSync)),
     SeededBug(
-        "M18a", "producers of batches that were cut are remembered", Setup(Parts(producers=KeepsProducersOfCutBatches))
+        "M15",
+        "a fetch counts before it passes the fences",
+        _leader(CountsBeforeFences),
+        "s5_a_fetch_of_an_earlier_term_counts_for_nothing",
     ),
-    SeededBug("M18b", "batches that are sent again are not recognised", Setup(Parts(producers=NoDeduplication))),
-    SeededBug("M19", "the controller does not compare broker epochs", Setup(controller=IgnoresBrokerEpochs)),
-    SeededBug("M20", "a proposal is sent again after its answer was lost", Setup(altering=Repeats)),
+    SeededBug(
+        "M16",
+        "a follower takes an answer to another request",
+        _follower(TakesAnyAnswer),
+        "s6_an_answer_of_an_earlier_leader_is_dropped",
+    ),
+    SeededBug(
+        "M17",
+        "a follower promises records before they are synced",
+        _follower(PromisesBeforeTheSync, durable_only=True),
+        "a_follower_promises_only_what_it_has_synced",
+    ),
+    SeededBug(
+        "M18a",
+        "producers of batches that were cut are remembered",
+        _producers(KeepsProducersOfCutBatches),
+        "s8_a_batch_that_was_cut_may_be_written_again",
+    ),
+    SeededBug("M18b", "batches that are sent again are not recognised", _producers(NoDeduplication)),
+    SeededBug(
+        "M19",
+        "the controller does not compare broker epochs",
+        Setup(controller=IgnoresBrokerEpochs),
+        "s13_a_broker_that_has_lost_its_disk_is_not_taken_for_its_former_self",
+    ),
+    SeededBug(
+        "M20",
+        "a proposal is sent again after its answer was lost",
+        Setup(altering=Repeats),
+        "a_late_proposal_that_is_applied_after_all_does_no_harm",
+    ),
 )

@@ -32,6 +32,7 @@ KINDS: Final = {
     "late images": 4,
     "late proposals": 3,
     "flap": 3,
+    "move leader": 4,
     "stragglers": 2,
 }
 POWER: Final = {"power": 4, "power all": 1}

@@ -27,7 +27,7 @@ HEALING_MS = 30_000
 
 
 class World:
-    def __init__(self, seed: int, setup: Setup | None = None) -> None:
+    def __init__(self, seed: int, setup: Setup | None = None, make_network: type[Network] = Network) -> None:
         self.seed = seed
         self.setup = setup = setup or Setup()
         random = Random(seed)
@@ -35,7 +35,7 @@ class World:
         count = random.choice((1, 1, 2)) if setup.partitions is None else setup.partitions
         self.min_isr = random.choice((1, 2, 2)) if setup.min_isr is None else setup.min_isr
         self.events = Events(seed * 8 + 1)
-        self.network = Network(self.events)
+        self.network = make_network(self.events)
         self.controller = setup.controller(SESSION_MS)
         self.controller_node = Node("c")
         self.partitions = {
@@ -183,6 +183,10 @@ class World:
                 self._clog_for(trouble, (first.node.name, "image"))
             case "late proposals":
                 self._clog_for(trouble, (self.controller_node.name, "alter"))
+            case "move leader":
+                for partition in self.partitions:
+                    self.controller.move_leader(partition, first.id)
+                self._after_controller()
             case "flap":
                 self._flap(first)
             case "stragglers":
@@ -213,8 +217,8 @@ class World:
     def _flap(self, broker: Broker) -> None:
         """Restart it several times while proposals are late: it is gone again before the controller reads of it."""
         self.network.clogged.add((self.controller_node.name, "alter"))
+        again = Trouble(self.events.now, "kill", (broker.id, broker.id), 100)
         for number in range(4):
-            again = Trouble(self.events.now, "kill", (broker.id, broker.id), 100)
             self.events.at(number * 600, "flap", lambda: self._crash_for(again, [broker]))
         self.events.at(3000, "flap ends", self.network.clogged.clear)
 
