@@ -10,26 +10,33 @@ from __future__ import annotations
 import argparse
 import time
 
+from tests.simulation.replication.history_run import planned_troubles, run_history
+from tests.simulation.replication.seeded_bugs import SEEDED_BUGS
 from tests.simulation.replication.setup import Setup
-from tests.simulation.replication.troubles import troubles_of
-from tests.simulation.replication.world import BROKERS, World, run_history
+from tests.simulation.replication.world import World
+
+PROGRESS_EVERY = 100
 
 
 def run_range(first: int, last: int, setup: Setup) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     events = elections = 0
-    for seed in range(first, last):
-        world = run_history(seed, setup)
+    for count, seed in enumerate(range(first, last), 1):
+        try:
+            world = run_history(seed, setup)
+        except AssertionError as error:
+            print(f"history {count}, seed {seed}: {error}", *getattr(error, "__notes__", ()), sep="\n")
+            raise SystemExit(1) from None
         events += world.events.count
         elections += world.elections
-    seconds = time.perf_counter() - started
-    count = last - first
-    print(f"{count} histories without a violation: {events} events, {elections} elections, {seconds:.0f} s")
+        if count % PROGRESS_EVERY == 0 or seed + 1 == last:
+            seconds = time.process_time() - started
+            print(f"{count} histories hold: {events} events, {elections} elections, {seconds:.0f} s of CPU", flush=True)
 
 
 def run_one(seed: int, setup: Setup) -> None:
     world = World(seed, setup)
-    for trouble in troubles_of(seed * 8 + 7, BROKERS, with_power=world.durable_only):
+    for trouble in planned_troubles(world):
         print(trouble)
     world = run_history(seed, setup)
     committed = sum(truth.end for truth in world.truth.partitions.values())
@@ -37,15 +44,25 @@ def run_one(seed: int, setup: Setup) -> None:
     print(f"trace {world.events.trace_hash}")
 
 
+def print_bugs() -> None:
+    for bug in SEEDED_BUGS:
+        print(f"{bug.name:5} {bug.what:60} {bug.scenario or 'random histories'}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.replication")
-    parser.add_argument("seeds", help="one seed, or FIRST:LAST")
+    parser.add_argument("seeds", help="one seed, FIRST:LAST, or the word bugs")
+    parser.add_argument("--bug", choices=[bug.name for bug in SEEDED_BUGS], help="put this bug back")
     arguments = parser.parse_args()
+    if arguments.seeds == "bugs":
+        print_bugs()
+        return
+    setup = next((bug.setup for bug in SEEDED_BUGS if bug.name == arguments.bug), Setup())
     first, _, last = arguments.seeds.partition(":")
     if last:
-        run_range(int(first), int(last), Setup())
+        run_range(int(first), int(last), setup)
     else:
-        run_one(int(first), Setup())
+        run_one(int(first), setup)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ from tests.simulation.replication.broker import FetchRecords
 from tests.simulation.replication.controller import Heartbeat, Register
 from tests.simulation.replication.events import Node
 from tests.simulation.replication.network import Network, Receive, Then
-from tests.simulation.replication.replica import WALL_MS, Produced, RecordId, Replica
+from tests.simulation.replication.records import WALL_MS, RecordId
+from tests.simulation.replication.replica import Produced, Replica
 from tests.simulation.replication.setup import Setup
 from tests.simulation.replication.world import BROKERS, World
 

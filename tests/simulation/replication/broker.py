@@ -48,7 +48,7 @@ class ConsumeRecords(NamedTuple):
 
 
 class Observer(Protocol):
-    """The test looks on."""
+    """The test, which checks every change."""
 
     def moved(self, broker: Broker, replica: Replica) -> None: ...
 

@@ -16,7 +16,8 @@ from tests.simulation.replication.broker import Broker, ConsumeRecords, ProduceR
 from tests.simulation.replication.controller import Image
 from tests.simulation.replication.events import Events, Node
 from tests.simulation.replication.network import Network
-from tests.simulation.replication.replica import WALL_MS, Produced, RecordId, record_ids
+from tests.simulation.replication.records import WALL_MS, RecordId, record_ids
+from tests.simulation.replication.replica import Produced
 
 REQUEST_TIMEOUT_MS = 700
 BACKOFF_MS = 60

@@ -16,6 +16,7 @@ Receive = Callable[[Any, Callable[[Any], None]], None]
 Then = Callable[[Any], None]  # the answer, or None if the connection broke
 
 LATE_MS_MAX = 1500
+STRAGGLE_RATE = 0.02
 
 
 @dataclass(eq=False)
@@ -54,8 +55,13 @@ class Network:
         self._channels: dict[tuple[str, str, str], Channel] = {}
         self._receivers: dict[str, Receive] = {}
         self.cuts: set[tuple[str, str]] = set()
-        self.straggle_rate = 0.02
+        self.straggle_rate = STRAGGLE_RATE
         self.clogged: set[tuple[str, str]] = set()  # (server, purpose) whose requests take long
+
+    def repair(self) -> None:
+        self.cuts.clear()
+        self.clogged.clear()
+        self.straggle_rate = STRAGGLE_RATE
 
     def serve(self, node: Node, receive: Receive) -> None:
         self._receivers[node.name] = receive

@@ -5,19 +5,12 @@ It carries out what the machines decide, as `Partition` will, and decides nothin
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
-from mqcore.log.doctor import cut_partition
-from mqcore.log.errors import CorruptLog
-from mqcore.log.examination import open_segments
-from mqcore.log.log import Log
-from mqcore.log.topic_config import LogConfig
-from mqcore.log.validity import find_first_invalid
 from mqcore.partitions.appender import Appender
 from mqcore.partitions.follower import Append, FollowerState, StartAt, Step, Truncate
 from mqcore.partitions.leader import LeaderRules, LeaderState
@@ -25,22 +18,15 @@ from mqcore.partitions.producers import Producers
 from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReplicaFetch
 from mqcore.partitions.terms import Moved, Proposal, Term
 from mqcore.partitions.waiting_requests import Acknowledgements, CommitOutcome, Committed, NotLeader
-from mqcore.wire.batches import read_header, read_headers
+from mqcore.wire.batches import read_header
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.fetch import FetchedPartition
+from tests.simulation.replication.records import GONE, WALL_MS, RecordId, open_or_cut, read_content, record_ids
 
-WALL_MS = 1_700_000_000_000
 FETCH_BYTES_MAX = 1 << 16
 PARKED_MS = 150
 
 Reply = Callable[[FetchedPartition], None]
-
-
-class RecordId(NamedTuple):
-    """Which record is at an offset: the leader epoch that wrote it, and a number that no other record has."""
-
-    leader_epoch: int
-    number: int
 
 
 class Produced(NamedTuple):
@@ -268,6 +254,7 @@ class Replica:
             case Append(records, headers, high_watermark, log_start, restart_at):
                 if restart_at is not None:
                     log.truncate_fully(restart_at)
+                    self._note_cut()
                 if headers:
                     log.append(records, headers, WALL_MS)
                     self._note_appended(bytes(records))
@@ -287,6 +274,7 @@ class Replica:
     def _note_cut(self) -> None:
         self.high_watermark = Offset(min(self.high_watermark, self.log.end_offset))
         del self.content[self.log.end_offset :]
+        self.content += [GONE] * (self.log.end_offset - len(self.content))
         self.agreed = min(self.agreed, len(self.content))
 
     # ── the disk ─────────────────────────────────────────────────────────────────────────────────
@@ -311,33 +299,4 @@ class Replica:
 
     def read_content(self) -> list[RecordId]:
         """Every record of the log, read back from its files."""
-        found: list[RecordId] = []
-        while len(found) < self.log.end_offset:
-            found += record_ids(self._read(len(found), self.log.end_offset))
-        return found
-
-
-def record_ids(data: bytes) -> list[RecordId]:
-    """A record's number is its timestamp: the clients of the simulation never use one twice."""
-    return [
-        RecordId(header.leader_epoch, header.base_timestamp - WALL_MS + delta)
-        for _, header in read_headers(data)
-        for delta in range(header.records_count)
-    ]
-
-
-def open_or_cut(disk: MemoryDisk, name: TopicPartition, producers: Producers) -> Log:
-    """Open the log. If a power loss has torn several unsynced batches, cut them, as an operator would."""
-    with contextlib.suppress(CorruptLog):
-        return _open(disk, name, producers)
-    items = open_segments(disk, str(name))
-    invalid = find_first_invalid(items).first_invalid
-    assert invalid is not None
-    base = items[invalid.segment_index].base_offset
-    cut_partition(disk, name, base, invalid.position, invalid.next_offset)
-    return _open(disk, name, producers)
-
-
-def _open(disk: MemoryDisk, name: TopicPartition, producers: Producers) -> Log:
-    config = LogConfig(segment_bytes=4096, index_interval_bytes=200)
-    return Log.open(disk, str(name), config, now_ms=WALL_MS, clean=False, recovery_point=0, observer=producers)
+        return read_content(self.log)

@@ -14,7 +14,8 @@ from mqcore.replication.altering import AlterAnswer
 from mqcore.wire.errors import ErrorCode
 from tests.simulation.replication.bench import Bench
 from tests.simulation.replication.broker import FetchRecords
-from tests.simulation.replication.replica import Produced, RecordId
+from tests.simulation.replication.records import GONE, RecordId
+from tests.simulation.replication.replica import Produced
 
 Scenario = Callable[[Bench], None]
 ALL = {1, 2, 3}
@@ -61,7 +62,7 @@ def s1_a_follower_keeps_what_is_above_its_high_watermark_when_the_leader_changes
     assert bench.records(3) == [RecordId(1, 0), RecordId(1, 1)]
 
 
-def s2_a_returning_leader_gives_up_what_nobody_else_has(bench: Bench) -> None:
+def s2_a_returning_leader_gives_up_what_no_other_broker_has(bench: Bench) -> None:
     bench.produce(1, 0)
     bench.replicate(2, 3)
     bench.produce(1, 1, acks=1)
@@ -332,15 +333,15 @@ def s19_a_leader_without_controller_acknowledges_and_shows_nothing_new(bench: Be
     bench.replicate(2, 3)
     bench.fence(1)
     bench.tell(2, 3)  # broker 1 still believes that it leads
-    zombie = bench.produce(1, 1)
+    refused = bench.produce(1, 1)
     answers = bench.produce(2, 2)
     bench.replicate(3)
     bench.wait(2000)
     bench.replica(1).consume(0, 1)
-    assert not zombie and bench.replica(1).visible_end() == 1
+    assert not refused and bench.replica(1).visible_end() == 1
     bench.unfence(1)
     bench.tell(1, 2, 3)
-    assert errors(zombie) == ["NOT_LEADER_OR_FOLLOWER"]
+    assert errors(refused) == ["NOT_LEADER_OR_FOLLOWER"]
     bench.replicate(1, 3)
     assert acknowledged(answers) and bench.records(1) == bench.records(2) == [RecordId(1, 0), RecordId(2, 2)]
 
@@ -368,6 +369,27 @@ def s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it(bench: 
     assert bench.leader(2).high_watermark < 2 and not bench.leader(2).knows_committed_end
     bench.replicate(3)
     assert bench.leader(2).high_watermark == 2 and bench.leader(2).knows_committed_end
+
+
+def a_follower_behind_the_log_start_begins_inside_a_batch(bench: Bench) -> None:
+    """Trap 15: records were deleted up to the middle of a batch while a follower was away."""
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.fence(3)
+    bench.tell(1, 2)
+    bench.produce(1, 1, 2, 3, 4)
+    bench.replicate(2)
+    bench.replica(1).log.advance_start(3)
+    bench.produce(1, 5)
+    bench.replicate(2)
+    assert bench.leader(1).low_watermark == 3 and bench.replica(2).log.start_offset == 3
+    bench.kill(3)
+    bench.start_and_register(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    assert bench.records(3) == bench.records(1) == [GONE, GONE, GONE, *(RecordId(1, number) for number in (3, 4, 5))]
+    bench.alter(1)
+    assert bench.isr == ALL
 
 
 def a_follower_promises_only_what_it_has_synced(bench: Bench) -> None:
@@ -417,7 +439,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.__name__: scenario
     for scenario in (
         s1_a_follower_keeps_what_is_above_its_high_watermark_when_the_leader_changes,
-        s2_a_returning_leader_gives_up_what_nobody_else_has,
+        s2_a_returning_leader_gives_up_what_no_other_broker_has,
         s3_after_two_fast_elections_the_own_epoch_decides_where_to_cut,
         s5_a_fetch_of_an_earlier_term_counts_for_nothing,
         s6_an_answer_of_an_earlier_leader_is_dropped,
@@ -434,6 +456,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         s19_a_leader_without_controller_acknowledges_and_shows_nothing_new,
         s20_a_slow_follower_leaves_the_isr_and_comes_back,
         s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it,
+        a_follower_behind_the_log_start_begins_inside_a_batch,
         a_follower_promises_only_what_it_has_synced,
         s17_after_an_unclean_election_the_logs_become_equal_and_readers_notice_the_loss,
     )

@@ -47,26 +47,26 @@ class CountsCommittedIsr(LeaderState):
         return self.isr.committed
 
 
-class OptimistIsr(Isr):
+class ForgetsUnknownOutcomes(Isr):
     def settle(self, proposal: Proposal, outcome: AlterOutcome) -> bool:
         return super().settle(proposal, NotApplied() if isinstance(outcome, Unknown) else outcome)
 
 
-class StubbornIsr(Isr):
+class NeverGivesUp(Isr):
     def settle(self, proposal: Proposal, outcome: AlterOutcome) -> bool:
         return isinstance(outcome, Applied) and super().settle(proposal, outcome)
 
 
-class LeaderWithOptimistIsr(LeaderState):
+class TakesFailedForRefused(LeaderState):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.isr = OptimistIsr(self.term)
+        self.isr = ForgetsUnknownOutcomes(self.term)
 
 
-class LeaderWithStubbornIsr(LeaderState):
+class IgnoresRefusals(LeaderState):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.isr = StubbornIsr(self.term)
+        self.isr = NeverGivesUp(self.term)
 
 
 class NoEpochStartRule(LeaderState):
@@ -188,11 +188,11 @@ SEEDED_BUGS = (
         "s3_after_two_fast_elections_the_own_epoch_decides_where_to_cut",
     ),
     SeededBug("M4", "proposed members do not count", _leader(CountsCommittedIsr)),
-    SeededBug("M5", "any failed proposal is taken for refused", _leader(LeaderWithOptimistIsr)),
+    SeededBug("M5", "any failed proposal is taken for refused", _leader(TakesFailedForRefused)),
     SeededBug(
         "M6",
         "a refused proposal is never given up",
-        _leader(LeaderWithStubbornIsr),
+        _leader(IgnoresRefusals),
         "a_refused_proposal_frees_the_high_watermark",
     ),
     SeededBug(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.replication.bench import Bench
-from tests.simulation.replication.replica import RecordId
+from tests.simulation.replication.records import RecordId
 from tests.simulation.replication.scenarios import acknowledged
 from tests.simulation.replication.setup import Setup
 

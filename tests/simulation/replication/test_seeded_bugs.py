@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.replication.bench import Bench
+from tests.simulation.replication.history_run import run_history
 from tests.simulation.replication.scenarios import SCENARIOS
 from tests.simulation.replication.seeded_bugs import SEEDED_BUGS, SeededBug
-from tests.simulation.replication.world import run_history
 
 HISTORIES_MAX = 60
 

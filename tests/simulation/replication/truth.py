@@ -14,7 +14,8 @@ from mqcore.identity import BrokerId, TopicIdPartition
 from mqcore.partitions.leader import LeaderState
 from tests.simulation.replication.broker import Broker
 from tests.simulation.replication.controller import ControllerModel
-from tests.simulation.replication.replica import RecordId, Replica
+from tests.simulation.replication.records import GONE, RecordId
+from tests.simulation.replication.replica import Replica
 
 
 class Violated(AssertionError):
@@ -137,7 +138,7 @@ class Truth:
         """How far the replica has exactly what is committed."""
         content, committed = replica.content, truth.committed
         end = min(len(content), len(committed))
-        while replica.agreed < end and content[replica.agreed] == committed[replica.agreed]:
+        while replica.agreed < end and content[replica.agreed] in (committed[replica.agreed], GONE):
             replica.agreed += 1
         return replica.agreed
 

@@ -9,20 +9,17 @@ from uuid import UUID
 from mqcore.identity import BrokerId, TopicIdPartition, TopicPartition
 from mqcore.partitions.leader import LeaderRules, LeaderState
 from mqcore.replication.altering import AlterAsk
-from tests.conformance.history import History, Place, Sent, anomalies
 from tests.simulation.replication.broker import Broker
 from tests.simulation.replication.clients import Consumer, Producer
 from tests.simulation.replication.controller import Heartbeat, Register
 from tests.simulation.replication.events import Events, Node
 from tests.simulation.replication.network import Network
 from tests.simulation.replication.setup import Setup
-from tests.simulation.replication.troubles import PERIOD_MS, PERIODS, Trouble, troubles_of
 from tests.simulation.replication.truth import Truth, Violated
 
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 SESSION_MS = 900
 IMAGE_TIMEOUT_MS = 2000
-TROUBLED_MS = PERIODS * PERIOD_MS
 HEALING_MS = 30_000
 
 
@@ -147,56 +144,7 @@ class World:
         self._numbers += count
         return self._numbers - count
 
-    # ── troubles ─────────────────────────────────────────────────────────────────────────────────
-
-    def plan(self, troubles: list[Trouble]) -> None:
-        for trouble in troubles:
-            self.events.at(trouble.at_ms - self.events.now, f"{trouble}", lambda one=trouble: self._cause(one))  # type: ignore[misc]
-
-    def _cause(self, trouble: Trouble) -> None:
-        first, second = (self.brokers[BrokerId(number)] for number in trouble.brokers)
-        everyone = list(self.brokers.values())
-        others = [broker for broker in everyone if broker is not first]
-        match trouble.kind:
-            case "kill" | "power":
-                self._crash_for(trouble, [first])
-            case "kill two":
-                self._crash_for(trouble, [first, second])
-            case "kill all" | "power all":
-                self._crash_for(trouble, everyone)
-            case "pause":
-                self._pause_for(trouble, first.node)
-            case "pause controller":
-                self._pause_for(trouble, self.controller_node)
-            case "cut":
-                self._cut_for(trouble, [(first.node, second.node), (second.node, first.node)])
-            case "one-way cut":
-                self._cut_for(trouble, [(first.node, second.node)])
-            case "isolate":
-                self._cut_for(trouble, [pair for b in others for pair in ((first.node, b.node), (b.node, first.node))])
-            case "cut from controller":
-                node = self.controller_node
-                self._cut_for(trouble, [(first.node, node), (node, first.node)])
-            case "controller's answers lost":
-                self._cut_for(trouble, [(self.controller_node, first.node)])
-            case "late images":
-                self._clog_for(trouble, (first.node.name, "image"))
-            case "late proposals":
-                self._clog_for(trouble, (self.controller_node.name, "alter"))
-            case "move leader":
-                for partition in self.partitions:
-                    self.controller.move_leader(partition, first.id)
-                self._after_controller()
-            case "flap":
-                self._flap(first)
-            case "stragglers":
-                self.network.straggle_rate = 0.3
-                self.events.at(trouble.duration_ms, "stragglers end", self._end_straggling)
-            case _:
-                raise AssertionError(trouble.kind)
-
-    def _end_straggling(self) -> None:
-        self.network.straggle_rate = 0.02
+    # ── brokers ──────────────────────────────────────────────────────────────────────────────────
 
     def crash(self, broker: Broker, kind: str = "kill") -> None:
         if broker.node.is_running:
@@ -207,42 +155,17 @@ class World:
         if not broker.node.is_running:
             broker.start()
 
-    def _crash_for(self, trouble: Trouble, brokers: list[Broker]) -> None:
-        if self.is_healing:
-            return
-        for broker in brokers:
-            self.crash(broker, "power" if trouble.kind.startswith("power") else "kill")
-            self.events.at(trouble.duration_ms, f"start {broker.node.name}", lambda one=broker: self.start_broker(one))  # type: ignore[misc]
-
-    def _flap(self, broker: Broker) -> None:
-        """Restart it several times while proposals are late: it is gone again before the controller reads of it."""
-        self.network.clogged.add((self.controller_node.name, "alter"))
-        again = Trouble(self.events.now, "kill", (broker.id, broker.id), 100)
-        for number in range(4):
-            self.events.at(number * 600, "flap", lambda: self._crash_for(again, [broker]))
-        self.events.at(3000, "flap ends", self.network.clogged.clear)
-
-    def _pause_for(self, trouble: Trouble, node: Node) -> None:
-        node.is_paused = True
-        self.events.at(trouble.duration_ms, f"resume {node.name}", node.resume)
-
-    def _cut_for(self, trouble: Trouble, pairs: list[tuple[Node, Node]]) -> None:
-        names = [(one.name, other.name) for one, other in pairs]
-        self.network.cuts.update(names)
-        self.events.at(trouble.duration_ms, "cut ends", lambda: self.network.cuts.difference_update(names))
-
-    def _clog_for(self, trouble: Trouble, channel: tuple[str, str]) -> None:
-        self.network.clogged.add(channel)
-        self.events.at(trouble.duration_ms, "clog ends", lambda: self.network.clogged.discard(channel))
+    def move_leaders(self, broker_id: BrokerId) -> None:
+        for partition in self.partitions:
+            self.controller.move_leader(partition, broker_id)
+        self._after_controller()
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
     def heal(self) -> None:
-        """Repair everything, stop writing, and require that the world becomes quiet and whole."""
+        """Repair everything, stop writing, and require that nothing is missing some time later."""
         self.is_healing = True
-        self.network.cuts.clear()
-        self.network.clogged.clear()
-        self._end_straggling()
+        self.network.repair()
         for node in (self.controller_node, *(broker.node for broker in self.brokers.values())):
             node.resume()
         for broker in self.brokers.values():
@@ -277,55 +200,6 @@ class World:
                     return f"{consumer.name} has read {consumer.position} of {end}"
         return None
 
-    def judge(self) -> dict[str, list[str]]:
-        """What clients have observed, judged by the same checker as real processes; plus the files of the replicas."""
-        history = History()
-        log: dict[Place, Sent] = {}
-        found: dict[str, list[str]] = {}
-        sent = {number: self._sent(producer, number) for producer in self.producers for number in producer.unknown}
-        for partition in self.partitions:
-            contents = [broker.replicas[partition].read_content() for broker in self.brokers.values()]
-            if any(content != contents[0] for content in contents):
-                found["different files"] = [f"partition {partition.partition}"]
-            for offset, record in enumerate(contents[0]):
-                log[Place(partition.partition, offset)] = sent[record.number]
-        for producer in self.producers:
-            for number, offset in producer.acked.items():
-                history.acked[sent[number]] = Place(producer.partition.partition, offset)
-        for consumer in self.consumers:
-            index = consumer.partition.partition
-            history.seen[consumer.name] = [(Place(index, at), sent[record.number]) for at, record in consumer.seen]
-        history.unknown = set(sent.values())
-        history.log = log
-        return found | anomalies(history)
-
-    def _sent(self, producer: Producer, number: int) -> Sent:
-        return Sent(producer.name, producer.partition.partition, number)
-
     @property
     def elections(self) -> int:
         return sum(term.leader_epoch for term in self.controller.terms.values())
-
-
-def run_history(seed: int, setup: Setup | None = None) -> World:
-    """One whole history. Raises `Violated` with the command that repeats it."""
-    world = World(seed, setup)
-    troubles = troubles_of(seed * 8 + 7, BROKERS, with_power=world.durable_only)
-    world.plan(troubles)
-    world.start()
-    for partition in world.partitions:
-        world.add_producer(partition, acks=-1)
-        world.add_producer(partition, acks=-1)
-        world.add_producer(partition, acks=1)
-        world.add_consumer(partition)
-    try:
-        world.events.run_until(TROUBLED_MS)
-        world.heal()
-        found = world.judge()
-        if found:
-            raise Violated("history", f"{found}")
-    except Violated as violated:
-        again = f"python -m tests.simulation.replication {seed}"
-        violated.add_note(f"at {world.events.now} ms, event {world.events.count}; repeat it: {again}")
-        raise
-    return world
