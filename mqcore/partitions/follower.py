@@ -133,6 +133,8 @@ class FollowerState:
 
     def _on_divergence(self, epoch: int, end: int, log: LogView, now: Millis) -> Step:
         """The leader's `epoch` ends at `end`. The own log may have ended it earlier (KIP-279)."""
+        if epoch < 0:
+            return self._back(now, "the leader does not know its own epoch")
         cut_at = self._cut_at(epoch, end, log)
         if cut_at >= log.end_offset:
             return self._back(now, f"the leader's epoch {epoch} ends at {end}, which contradicts nothing here")

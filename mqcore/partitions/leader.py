@@ -90,7 +90,7 @@ class LeaderState:
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────────
 
-    def log_moved(self, now: Millis) -> Moved:
+    def log_moved(self) -> Moved:
         """The log has a new end, durable end or start."""
         return self._moved()
 

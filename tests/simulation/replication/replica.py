@@ -111,7 +111,7 @@ class Replica:
             self.rules,
             self._owner.now(),
         )
-        self._after(self.role.log_moved(self._owner.now()))
+        self._after(self.role.log_moved())
 
     def follow(self, leader: BrokerId, leader_epoch: LeaderEpoch) -> None:
         self._end_term()
@@ -188,7 +188,7 @@ class Replica:
             self._note_appended(bytes(batch))
             self._request_sync()
             self._wake_parked()
-        self._after(role.log_moved(self._owner.now()))
+        self._after(role.log_moved())
 
     def visible_end(self) -> int:
         """Consumers read below it."""
@@ -288,7 +288,7 @@ class Replica:
         self._is_syncing = False
         self.log.sync()
         if isinstance(self.role, LeaderState):
-            self._after(self.role.log_moved(self._owner.now()))
+            self._after(self.role.log_moved())
 
     # ── what the test compares ───────────────────────────────────────────────────────────────────
 

@@ -65,7 +65,7 @@ class LeaderHarness:
 
     def append(self, count: int = 1) -> Moved:
         self.log.end_offset += count
-        return self.state.log_moved(self.now)
+        return self.state.log_moved()
 
     def fetch(
         self,

@@ -169,8 +169,9 @@ def test_a_log_is_not_cut_below_its_start() -> None:
     assert answered(FakeLog(9, start_offset=6, starts=((3, 6),)), diverging(2, 4)) == Truncate(Offset(6))
 
 
-def test_a_divergence_that_contradicts_nothing_is_not_obeyed() -> None:
-    assert isinstance(answered(FakeLog(5, starts=((3, 0),)), diverging(3, 9)), Back)
+@pytest.mark.parametrize("answer", [(3, 9), (-1, -1)])
+def test_a_divergence_that_contradicts_nothing_is_not_obeyed(answer: tuple[int, int]) -> None:
+    assert isinstance(answered(FakeLog(5, starts=((3, 0),)), diverging(*answer)), Back)
 
 
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────────────

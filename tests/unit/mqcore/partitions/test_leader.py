@@ -41,7 +41,7 @@ def test_with_flush_messages_one_the_leader_counts_only_its_durable_part() -> No
     leader = LeaderHarness(term(ONE), rules=LeaderRules(durable_only=True))
     assert leader.append(2).high_watermark == 0
     leader.log.flushed_offset = 1
-    assert leader.state.log_moved(leader.now).high_watermark == 1
+    assert leader.state.log_moved().high_watermark == 1
 
 
 def test_what_a_follower_said_before_this_term_does_not_count() -> None:
