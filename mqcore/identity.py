@@ -33,6 +33,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class TopicIdPartition(NamedTuple):
+    """A partition by the id of its topic. A topic that is created again under the same name has another id."""
+
+    topic_id: UUID
+    partition: int
+
+
 def kafka_uuid(identity: UUID) -> str:
     """A UUID in Kafka's notation of 22 characters."""
     return base64.urlsafe_b64encode(identity.bytes).rstrip(b"=").decode()

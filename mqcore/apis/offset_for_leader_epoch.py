@@ -30,5 +30,5 @@ def _partition(call: Call, topic: str, wanted: OffsetForLeaderPartition) -> Resp
     partition = find_readable_partition(call.services, topic, wanted.partition, wanted.current_leader_epoch)
     if isinstance(partition, ErrorCode):
         return {"partition": wanted.partition, "error_code": partition}
-    epoch, end = partition.end_of_epoch(wanted.leader_epoch)
+    epoch, end = partition.log.epochs.end_offset_for(wanted.leader_epoch)
     return {"partition": wanted.partition, "leader_epoch": epoch, "end_offset": end}

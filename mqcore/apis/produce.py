@@ -1,4 +1,4 @@
-"""Produce: append one batch to each partition in the request; answer when all of them are committed.
+"""Produce: append one batch to each partition in the request; answer when all of them are acknowledged.
 
 Versions: 0 to 2 are advertised, because librdkafka needs that to accept the broker, but refused: their message formats
 are older than batches. 9 is flexible, 13 has topic ids instead of names. Left out: transactional producers.
@@ -46,7 +46,7 @@ class Position(NamedTuple):
 
 class PendingAppend(NamedTuple):
     partition: Partition
-    end: Offset  # to be committed
+    end: Offset  # to be acknowledged
     position: Position
 
 
@@ -70,7 +70,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceAnswer | Later | None:
                 if not isinstance(appended, Refusal):
                     base_offset, end, append_time_ms, _ = appended
                     results.append(ProducedPartition(index, 0, base_offset, append_time_ms, found.log.start_offset))
-                    if found.high_watermark < end:
+                    if not found.is_acknowledged(end, request.acks):
                         pending.append(PendingAppend(found, end, Position(topic_at, partition_at)))
                     continue
                 found = appended
@@ -82,7 +82,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceAnswer | Later | None:
             call.hang_up()  # without a response, this is the only way to make the client refresh its metadata
         return None
     if pending:
-        PendingProduce(call, answer, request.timeout_ms).wait(pending)
+        PendingProduce(call, answer, request.timeout_ms).wait(pending, request.acks)
         return LATER
     return answer
 
@@ -124,7 +124,7 @@ def _refused_partition(index: int, why: Refusal | ErrorCode, services: Services)
 
 
 class PendingProduce:
-    """An answer that waits until its batches are committed, or until the client's timeout."""
+    """An answer that waits until its batches are acknowledged, or until the client's timeout."""
 
     def __init__(self, call: Call, answer: ProduceAnswer, timeout_ms: int) -> None:
         self._call = call
@@ -132,11 +132,11 @@ class PendingProduce:
         self._uncommitted: set[Position] = set()
         self._timer = call.services.clock.call_later(timeout_ms, self._on_timeout)
 
-    def wait(self, appends: Sequence[PendingAppend]) -> None:
-        """Answer when all `appends` are committed, which may be before this returns."""
+    def wait(self, appends: Sequence[PendingAppend], acks: int) -> None:
+        """Answer when all `appends` are kept as `acks` demands, which may be before this returns."""
         self._uncommitted = {append.position for append in appends}
         for partition, end, position in appends:
-            partition.when_committed(end, partial(self._on_commit, position))
+            partition.when_acknowledged(end, acks, partial(self._on_commit, position))
 
     def _on_commit(self, position: Position, outcome: CommitOutcome) -> None:
         if position not in self._uncommitted:

@@ -13,15 +13,24 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from mqcore.identity import LeaderEpoch, Offset, TopicPartition
-from mqcore.log.epochs import EpochEnd
 from mqcore.log.errors import LogFault
 from mqcore.log.log import Log
 from mqcore.log.times import TimeSearch
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.appender import Appended, Appender
+from mqcore.partitions.log_view import acknowledged_end
 from mqcore.partitions.producers import Producers
 from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadOutcome, ReadRequest, ReadResult
-from mqcore.partitions.waiting_requests import COMMITTED, CommitQueue, NotLeader, OnCommit, StorageFault, Watchers
+from mqcore.partitions.waiting_requests import (
+    ALL_REPLICAS,
+    COMMITTED,
+    Acknowledgements,
+    CommitQueue,
+    NotLeader,
+    OnCommit,
+    StorageFault,
+    Watchers,
+)
 from mqcore.wire import batches
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record, build_batch
@@ -52,7 +61,7 @@ class Partition:
         self._stopped: NotLeader | StorageFault | None = None  # what waiting requests get since then
         self.cleaned_to = 0  # compaction is done below this offset
         self.watchers = Watchers()
-        self._committed = CommitQueue()
+        self._acknowledgements = Acknowledgements()
         self._durable = CommitQueue()
         self._request_sync = request_sync
         self._cache_settings(log.config)
@@ -106,7 +115,8 @@ class Partition:
         self.min_insync_replicas = config.min_insync_replicas
 
     def become_leader(self, leader_epoch: LeaderEpoch) -> None:
-        """Lead in a new epoch. Batches appended from now on carry it."""
+        """Lead in a new epoch. Batches appended from now on carry it; requests of the old epoch fail."""
+        self._acknowledgements.fail(NotLeader("another leader epoch has begun"))
         self.leader_epoch = leader_epoch
         self.log.epochs.begin(leader_epoch, self.log.end_offset)
 
@@ -123,7 +133,7 @@ class Partition:
 
     def _stop_serving(self, outcome: NotLeader | StorageFault) -> None:
         self.offline_reason, self._stopped = outcome.reason, outcome
-        self._committed.fail(outcome)
+        self._acknowledgements.fail(outcome)
         self._durable.fail(outcome)
         self.watchers.notify()
 
@@ -184,14 +194,23 @@ class Partition:
 
     # ── the commit ───────────────────────────────────────────────────────────────────────────────
 
-    def when_committed(self, end: Offset, on_commit: OnCommit) -> None:
-        """Call `on_commit` once everything below `end` is committed, or never will be. May call it immediately."""
-        if end <= self.high_watermark:
+    def is_acknowledged(self, end: Offset, acks: int) -> bool:
+        """Whether everything below `end` is kept as `acks` demands: on this replica, or on all in-sync ones (-1)."""
+        if acks == ALL_REPLICAS:
+            return end <= self.high_watermark
+        return end <= acknowledged_end(self.log, durable_only=self._durable_only)
+
+    def when_acknowledged(self, end: Offset, acks: int, on_commit: OnCommit) -> None:
+        """Call `on_commit` once `is_acknowledged`, or once it never will be. May call it immediately."""
+        if self.is_acknowledged(end, acks):
             on_commit(COMMITTED)
         elif self._stopped is not None:
             on_commit(self._stopped)
         else:
-            self._committed.add(end, on_commit)
+            self._acknowledgements.add(acks, end, on_commit)
+
+    def when_committed(self, end: Offset, on_commit: OnCommit) -> None:
+        self.when_acknowledged(end, ALL_REPLICAS, on_commit)
 
     def when_durable(self, on_durable: OnCommit) -> None:
         """Sync everything appended so far, whatever the topic's settings, then call `on_durable`."""
@@ -214,11 +233,11 @@ class Partition:
 
         The order matters: the watermark moves first, because callbacks read up to it. Watchers only schedule their
         work, so whatever must happen before the answer to a commit waits for it itself (`MetadataObserver`)."""
-        end = self.log.flushed_offset if self._durable_only else self.log.end_offset
+        end = acknowledged_end(self.log, durable_only=self._durable_only)
         if end > self.high_watermark:
             self.high_watermark = Offset(end)
             self.watchers.notify()
-            self._committed.release(end)
+            self._acknowledgements.release(end, end)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -264,9 +283,6 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
         return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
-
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
-        return self.log.epochs.end_offset_for(epoch)
 
     @property
     def log_start_epoch(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from mqcore.identity import LeaderEpoch, Offset
+from mqcore.identity import BrokerId, LeaderEpoch, Offset
 from mqcore.log.slices import Slice
 from mqcore.wire.errors import ErrorCode, Refusal
 
@@ -18,6 +19,20 @@ class ReadRequest(NamedTuple):
     committed_only: bool = False  # isolation level READ_COMMITTED
     current_leader_epoch: int = -1  # which leader epoch the reader believes to be current
     last_fetched_epoch: int = -1  # the leader epoch of the last batch that the reader has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplicaFetch:
+    """What a follower asks its leader for. An answer belongs to exactly one of these objects, so they are never equal.
+
+    The offset says that the follower has every record below it."""
+
+    replica: BrokerId
+    broker_epoch: int
+    leader_epoch: LeaderEpoch
+    offset: Offset
+    last_fetched_epoch: int  # the leader epoch of its last record, or −1
+    log_start: Offset
 
 
 class ReadResult(NamedTuple):

@@ -65,6 +65,38 @@ class CommitQueue:
             _call(on_commit, outcome)
 
 
+ALL_REPLICAS = -1
+"""The value of acks that waits for the high watermark. Any other one waits for this replica only."""
+
+
+class Acknowledgements:
+    """The requests that wait for their records in one leader epoch.
+
+    With acks=1 a record has to be in this replica's log, or in its durable part (`flush.messages=1`). With acks=all it
+    has to be below the high watermark. All waiting requests fail when the epoch ends: the next leader may give their
+    offsets to other records, so reaching those offsets would prove nothing."""
+
+    __slots__ = ("_committed", "_local")
+
+    def __init__(self) -> None:
+        self._local = CommitQueue()
+        self._committed = CommitQueue()
+
+    def __len__(self) -> int:
+        return len(self._local) + len(self._committed)
+
+    def add(self, acks: int, end: Offset, on_commit: OnCommit) -> None:
+        (self._committed if acks == ALL_REPLICAS else self._local).add(end, on_commit)
+
+    def release(self, local_end: int, high_watermark: int) -> None:
+        self._local.release(local_end)
+        self._committed.release(high_watermark)
+
+    def fail(self, outcome: NotLeader | StorageFault) -> None:
+        self._local.fail(outcome)
+        self._committed.fail(outcome)
+
+
 class Watchers:
     """Callbacks that run each time the partition has more to read, or stops serving.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqcore.disk.memory import MemoryDisk
-from mqcore.identity import Offset
+from mqcore.identity import LeaderEpoch, Offset
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.waiting_requests import COMMITTED, CommitOutcome, NotLeader
 from tests.unit.mqcore.partitions.helpers import (
@@ -103,3 +103,15 @@ def test_when_a_topic_is_deleted_waiting_requests_learn_that_this_broker_no_long
     harness.partition.stop_leading("the topic was deleted")
     harness.partition.when_committed(Offset(end), outcomes.append)  # a request that comes later
     assert outcomes == [NotLeader("the topic was deleted")] * 3
+
+
+def test_a_request_of_an_earlier_leader_epoch_fails_even_if_its_offset_is_reached_later() -> None:
+    harness = PartitionHarness(DURABLE)
+    outcomes: list[CommitOutcome] = []
+    _, end = offsets_of(harness.append())
+    for acks in (1, -1):
+        harness.partition.when_acknowledged(Offset(end), acks, outcomes.append)
+    harness.partition.become_leader(LeaderEpoch(5))
+    harness.sync()
+    assert outcomes == [NotLeader("another leader epoch has begun")] * 2
+    assert harness.partition.is_acknowledged(Offset(end), 1)

@@ -7,7 +7,15 @@ import random
 import pytest
 
 from mqcore.identity import Offset
-from mqcore.partitions.waiting_requests import COMMITTED, CommitOutcome, CommitQueue, StorageFault, Watchers
+from mqcore.partitions.waiting_requests import (
+    COMMITTED,
+    Acknowledgements,
+    CommitOutcome,
+    CommitQueue,
+    NotLeader,
+    StorageFault,
+    Watchers,
+)
 
 GONE = StorageFault("the disk is gone")
 
@@ -78,3 +86,24 @@ def test_a_watcher_that_raises_does_not_block_the_other_watchers(caplog: pytest.
     watchers.add("second", lambda: called.append("second"))
     watchers.notify()
     assert called == ["second"] and "a defect in an API module" in caplog.text
+
+
+def test_acks_1_waits_for_this_replica_and_acks_all_for_the_high_watermark() -> None:
+    waiting, local, everywhere = Acknowledgements(), list[CommitOutcome](), list[CommitOutcome]()
+    waiting.add(1, Offset(5), local.append)
+    waiting.add(-1, Offset(5), everywhere.append)
+    waiting.release(local_end=4, high_watermark=4)
+    assert not local and not everywhere
+    waiting.release(local_end=5, high_watermark=4)
+    assert local == [COMMITTED] and not everywhere
+    waiting.release(local_end=5, high_watermark=5)
+    assert everywhere == [COMMITTED]
+
+
+def test_when_the_leader_epoch_ends_all_waiting_requests_fail_once() -> None:
+    waiting, outcomes = Acknowledgements(), list[CommitOutcome]()
+    for acks in (1, -1):
+        waiting.add(acks, Offset(5), outcomes.append)
+    waiting.fail(NotLeader("elected elsewhere"))
+    waiting.release(local_end=9, high_watermark=9)  # by now other records have these offsets
+    assert outcomes == [NotLeader("elected elsewhere")] * 2 and len(waiting) == 0

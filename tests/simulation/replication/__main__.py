@@ -1,0 +1,69 @@
+"""Run histories and print what they show.
+
+python -m tests.simulation.replication 17              one seed, with its troubles
+python -m tests.simulation.replication 0:1000          a range; stops at the first failure
+python -m tests.simulation.replication 0:3000 --bug M4 how many histories it takes to find a seeded bug
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from tests.simulation.replication.history_run import planned_troubles, run_history
+from tests.simulation.replication.seeded_bugs import SEEDED_BUGS
+from tests.simulation.replication.setup import Setup
+from tests.simulation.replication.world import World
+
+PROGRESS_EVERY = 100
+
+
+def run_range(first: int, last: int, setup: Setup) -> None:
+    started = time.process_time()
+    events = elections = 0
+    for count, seed in enumerate(range(first, last), 1):
+        try:
+            world = run_history(seed, setup)
+        except AssertionError as error:
+            print(f"history {count}, seed {seed}: {error}", *getattr(error, "__notes__", ()), sep="\n")
+            raise SystemExit(1) from None
+        events += world.events.count
+        elections += world.elections
+        if count % PROGRESS_EVERY == 0 or seed + 1 == last:
+            seconds = time.process_time() - started
+            print(f"{count} histories hold: {events} events, {elections} elections, {seconds:.0f} s of CPU", flush=True)
+
+
+def run_one(seed: int, setup: Setup) -> None:
+    world = World(seed, setup)
+    for trouble in planned_troubles(world):
+        print(trouble)
+    world = run_history(seed, setup)
+    committed = sum(truth.end for truth in world.truth.partitions.values())
+    print(f"seed {seed}: {world.events.count} events, {world.elections} elections, {committed} records, ", end="")
+    print(f"trace {world.events.trace_hash}")
+
+
+def print_bugs() -> None:
+    for bug in SEEDED_BUGS:
+        print(f"{bug.name:5} {bug.what:60} {bug.scenario or 'random histories'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.replication")
+    parser.add_argument("seeds", help="one seed, FIRST:LAST, or the word bugs")
+    parser.add_argument("--bug", choices=[bug.name for bug in SEEDED_BUGS], help="put this bug back")
+    arguments = parser.parse_args()
+    if arguments.seeds == "bugs":
+        print_bugs()
+        return
+    setup = next((bug.setup for bug in SEEDED_BUGS if bug.name == arguments.bug), Setup())
+    first, _, last = arguments.seeds.partition(":")
+    if last:
+        run_range(int(first), int(last), setup)
+    else:
+        run_one(int(first), setup)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,463 @@
+"""Stories that have broken replicated logs before, told message by message. Each asserts what a correct one does.
+
+S1 and so on are the numbers of the design's list. A seeded bug has to fail in the scenario that its entry names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from mqcore.identity import BrokerId
+from mqcore.replication.altering import AlterAnswer
+from mqcore.wire.errors import ErrorCode
+from tests.simulation.replication.bench import Bench
+from tests.simulation.replication.broker import FetchRecords
+from tests.simulation.replication.records import GONE, RecordId
+from tests.simulation.replication.replica import Produced
+
+Scenario = Callable[[Bench], None]
+ALL = {1, 2, 3}
+
+
+def acknowledged(answers: list[Produced]) -> bool:
+    return [answer.error for answer in answers] == [ErrorCode.NONE]
+
+
+def errors(answers: list[Produced]) -> list[str]:
+    return [answer.error.name for answer in answers]
+
+
+def without_three(bench: Bench) -> None:
+    """Broker 3 leaves the ISR before anything is written."""
+    bench.fence(3)
+    bench.tell(1, 2)
+    assert bench.isr == {1, 2}
+
+
+def elect(bench: Bench, number: int) -> None:
+    """Fence leaders until this broker leads; the fenced ones come back as followers."""
+    while bench.controller.terms[bench.partition].leader != number:
+        leader = bench.controller.terms[bench.partition].leader
+        bench.fence(leader)
+        bench.unfence(leader)
+    bench.tell(1, 2, 3)
+
+
+# ── truncation and epochs ────────────────────────────────────────────────────────────────────────────────
+
+
+def s1_a_follower_keeps_what_is_above_its_high_watermark_when_the_leader_changes(bench: Bench) -> None:
+    """KIP-101: followers learn the high watermark one fetch late, so it says nothing about what is committed."""
+    answers = bench.produce(1, 0, 1)
+    bench.replicate(2, 3)
+    assert acknowledged(answers) and bench.replica(3).high_watermark == 0
+    bench.kill(1)
+    bench.fence(1)
+    bench.tell(2, 3)
+    bench.kill(2)  # before broker 3 could fetch anything again
+    bench.fence(2)
+    bench.tell(3)
+    assert bench.records(3) == [RecordId(1, 0), RecordId(1, 1)]
+
+
+def s2_a_returning_leader_gives_up_what_no_other_broker_has(bench: Bench) -> None:
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.produce(1, 1, acks=1)
+    bench.kill(1)
+    bench.fence(1)
+    bench.tell(2, 3)
+    bench.produce(2, 2)
+    bench.replicate(3)
+    bench.start_and_register(1)
+    bench.tell(1, 2, 3)
+    assert bench.records(1) == [RecordId(1, 0), RecordId(1, 1)]
+    bench.replicate(1)
+    assert bench.records(1) == bench.records(2) == [RecordId(1, 0), RecordId(2, 2)]
+
+
+def s3_after_two_fast_elections_the_own_epoch_decides_where_to_cut(bench: Bench) -> None:
+    """KIP-279. The elections are unclean, so records may go, but the logs have to become equal."""
+    bench.truth.tolerates_loss = True
+    bench.controller.allows_unclean = True
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.produce(1, 1, acks=1)
+    bench.kill(1)
+    bench.fence(1, 3)
+    bench.tell(2)
+    for number in (2, 3, 4):
+        bench.produce(2, number, acks=1)
+    bench.start_and_register(1)
+    bench.kill(2)
+    bench.fence(2)
+    bench.tell(1)
+    assert bench.leader(1).term.leader_epoch == 3
+    bench.start_and_register(2)
+    bench.tell(1, 2)
+    bench.replicate(2)
+    assert bench.records(2) == bench.records(1) == [RecordId(1, 0), RecordId(1, 1)]
+    bench.alter(1)
+    assert bench.isr == {1, 2}
+
+
+def s5_a_fetch_of_an_earlier_term_counts_for_nothing(bench: Bench) -> None:
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.produce(1, 1, acks=1)
+    bench.fetch(3)  # broker 3 has it now; its next fetch says so, and stays on its way
+    late = bench.on_its_way(3, FetchRecords)
+    assert late is not None and late.request.fetch.offset == 2 and not late.is_delivered
+    bench.fence(1)
+    bench.unfence(1)
+    bench.tell(1, 2)  # broker 3 hears nothing
+    bench.produce(2, 2, acks=1)
+    bench.replicate(1)
+    bench.alter(2)
+    bench.fence(2)
+    bench.unfence(2)
+    bench.tell(1, 2)
+    assert bench.leader(1).term.leader_epoch == 3 and bench.isr == {1, 3}
+    before = bench.leader(1).followers[bench.brokers[late.request.fetch.replica].id].end
+    late.deliver()
+    bench.check()
+    assert late.answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert bench.leader(1).followers[late.request.fetch.replica].end == before is None
+    assert bench.leader(1).high_watermark < 2
+
+
+def s6_an_answer_of_an_earlier_leader_is_dropped(bench: Bench) -> None:
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    late = bench.on_its_way(3, FetchRecords)
+    assert late is not None and late.is_delivered
+    bench.produce(1, 1, acks=1)  # the answer to broker 3 has it, and stays on its way
+    bench.kill(1)
+    bench.fence(1)
+    bench.tell(2, 3)
+    late.finish()
+    assert bench.records(3) == [RecordId(1, 0)]
+
+
+def s7_every_term_begins_where_the_log_ends_even_without_records(bench: Bench) -> None:
+    without_three(bench)
+    bench.produce(1, 0)
+    bench.replicate(2)
+    starts = []
+    for leader in (2, 1, 2):
+        other = 3 - leader
+        bench.fence(other)
+        bench.unfence(other)
+        bench.tell(leader, other)
+        assert bench.leader(leader).term.leader_epoch > 1
+        starts.append(bench.leader(leader).epoch_start)
+        bench.replicate(other)
+        bench.alter(leader)
+    assert starts == [1, 1, 1]
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    assert bench.proposal(2) is None, "broker 3 has not fetched in this term"
+    bench.replicate(3)
+    bench.alter(2)
+    assert bench.isr == ALL
+
+
+def s8_a_batch_that_was_cut_may_be_written_again(bench: Bench) -> None:
+    bench.produce(1, 0, producer=7, sequence=0)
+    bench.replicate(2, 3)
+    first = bench.produce(1, 1, producer=7, sequence=1)  # reaches no other broker
+    elect(bench, 2)
+    assert errors(first) == ["NOT_LEADER_OR_FOLLOWER"]
+    bench.produce(2, 2, acks=1)
+    bench.replicate(1, 3)
+    bench.alter(2)
+    elect(bench, 1)
+    again = bench.produce(1, 1, producer=7, sequence=1)
+    bench.replicate(2, 3)
+    assert acknowledged(again) and bench.records(1) == [RecordId(1, 0), RecordId(2, 2), RecordId(3, 1)]
+
+
+# ── ISR and high watermark ───────────────────────────────────────────────────────────────────────────────
+
+
+def s9_a_new_leader_admits_only_followers_with_everything_from_before_its_term(bench: Bench) -> None:
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.fence(3)
+    bench.tell(1, 2)
+    answers = bench.produce(1, 1)
+    bench.replicate(2)
+    assert acknowledged(answers)
+    bench.controller.move_leader(bench.partition, BrokerId(2))  # broker 1 stays in the ISR, and hears nothing
+    bench.unfence(3)
+    bench.tell(2, 3)
+    assert bench.leader(2).high_watermark == 1, "older than what broker 1 has acknowledged"
+    bench.fetch_reaches(3)  # with offset 1: not below the high watermark
+    if bench.proposal(2) is not None:
+        bench.alter(2)
+    assert bench.isr == {1, 2}
+    bench.replicate(3)
+    bench.alter(2)
+    assert bench.isr == ALL
+
+
+def s10_a_proposed_member_holds_the_high_watermark(bench: Bench) -> None:
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    proposal = bench.proposal(1)
+    assert proposal is not None
+    answers = bench.produce(1, 0)
+    bench.replicate(2)
+    assert not answers and bench.leader(1).high_watermark == 0
+    bench.controller_reads(proposal)
+    assert bench.isr == ALL
+    proposal.finish()
+    bench.replicate(3)
+    assert acknowledged(answers)
+
+
+def s11_a_proposal_without_an_answer_stays_in_force(bench: Bench) -> None:
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    proposal = bench.proposal(1)
+    assert proposal is not None
+    bench.controller_reads(proposal)
+    proposal.finish(None)  # the answer is lost
+    answers = bench.produce(1, 0)
+    bench.replicate(2)
+    assert not answers
+    bench.wait(200)
+    second = bench.alter(1)
+    assert second.answer.partitions[bench.partition] is ErrorCode.INVALID_UPDATE_VERSION
+    bench.replicate(2)
+    assert not answers
+    bench.tell(1)
+    bench.replicate(3)
+    assert acknowledged(answers)
+
+
+def s12_a_proposal_that_has_not_seen_the_newest_isr_is_refused(bench: Bench) -> None:
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    proposal = bench.proposal(1)
+    assert proposal is not None
+    bench.fence(2)
+    bench.controller_reads(proposal)
+    assert proposal.answer.partitions[bench.partition] is ErrorCode.INVALID_UPDATE_VERSION and bench.isr == {1}
+
+
+def s13_a_broker_that_has_lost_its_disk_is_not_taken_for_its_former_self(bench: Bench) -> None:
+    """KIP-903: the leader knows it by a broker epoch that the controller has replaced."""
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.replicate(2)
+    proposal = bench.proposal(1)
+    assert proposal is not None and 3 in next(iter(proposal.request.proposals.values())).isr
+    bench.wipe(3)
+    bench.start_and_register(3)
+    bench.controller_reads(proposal)
+    assert proposal.answer == AlterAnswer({bench.partition: ErrorCode.INELIGIBLE_REPLICA}) and bench.isr == {1, 2}
+
+
+def a_refused_proposal_frees_the_high_watermark(bench: Bench) -> None:
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    proposal = bench.proposal(1)
+    assert proposal is not None
+    bench.fence(3)
+    bench.controller_reads(proposal)
+    proposal.finish()
+    answers = bench.produce(1, 0)
+    bench.replicate(2)
+    assert acknowledged(answers)
+
+
+def a_late_proposal_that_is_applied_after_all_does_no_harm(bench: Bench) -> None:
+    """Trap 11: a controller that was paused reads it, and nothing has changed the partition epoch meanwhile."""
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    late = bench.proposal(1)
+    assert late is not None
+    late.finish(None)  # the leader has waited long enough
+    bench.fence(3)
+    bench.wait(200)
+    bench.fetch_reaches(2)
+    second = bench.proposal(1)
+    if second is not None and second is not late:
+        bench.controller_reads(second)  # refused, because broker 3 is fenced
+        second.finish()
+    answers = bench.produce(1, 0)
+    bench.replicate(2)
+    bench.unfence(3)
+    bench.controller_reads(late)
+    assert not answers
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    assert acknowledged(answers) and bench.isr == ALL
+
+
+def s18_acks_all_needs_min_insync_replicas_before_and_after_the_append(bench: Bench) -> None:
+    waiting = bench.produce(1, 0, producer=7, sequence=0)
+    bench.fence(2, 3)
+    bench.tell(1)
+    assert errors(waiting) == ["NOT_ENOUGH_REPLICAS_AFTER_APPEND"]
+    assert errors(bench.produce(1, 1)) == ["NOT_ENOUGH_REPLICAS"] and len(bench.records(1)) == 1
+    assert acknowledged(bench.produce(1, 2, acks=1))
+    bench.unfence(2)
+    bench.tell(1, 2)
+    bench.replicate(2)
+    bench.alter(1)
+    again = bench.produce(1, 0, producer=7, sequence=0)
+    bench.replicate(2)
+    assert acknowledged(again) and again[0].base_offset == 0 and len(bench.records(1)) == 2
+
+
+def s19_a_leader_without_controller_acknowledges_and_shows_nothing_new(bench: Bench) -> None:
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.replicate(2, 3)
+    bench.fence(1)
+    bench.tell(2, 3)  # broker 1 still believes that it leads
+    refused = bench.produce(1, 1)
+    answers = bench.produce(2, 2)
+    bench.replicate(3)
+    bench.wait(2000)
+    bench.replica(1).consume(0, 1)
+    assert not refused and bench.replica(1).visible_end() == 1
+    bench.unfence(1)
+    bench.tell(1, 2, 3)
+    assert errors(refused) == ["NOT_LEADER_OR_FOLLOWER"]
+    bench.replicate(1, 3)
+    assert acknowledged(answers) and bench.records(1) == bench.records(2) == [RecordId(1, 0), RecordId(2, 2)]
+
+
+def s20_a_slow_follower_leaves_the_isr_and_comes_back(bench: Bench) -> None:
+    answers = bench.produce(1, 0)
+    bench.replicate(2)
+    assert not answers
+    bench.wait(1001)
+    bench.fetch_reaches(2)
+    bench.alter(1)
+    assert bench.isr == {1, 2} and acknowledged(answers)
+    bench.replicate(3)
+    bench.alter(1)
+    assert bench.isr == ALL
+
+
+def s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it(bench: Bench) -> None:
+    answers = bench.produce(1, 0, 1)
+    bench.replicate(2, 3)
+    assert acknowledged(answers) and bench.leader(1).knows_committed_end
+    bench.kill(1)
+    bench.fence(1)
+    bench.tell(2, 3)
+    assert bench.leader(2).high_watermark < 2 and not bench.leader(2).knows_committed_end
+    bench.replicate(3)
+    assert bench.leader(2).high_watermark == 2 and bench.leader(2).knows_committed_end
+
+
+def a_follower_behind_the_log_start_begins_inside_a_batch(bench: Bench) -> None:
+    """Trap 15: records were deleted up to the middle of a batch while a follower was away."""
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.fence(3)
+    bench.tell(1, 2)
+    bench.produce(1, 1, 2, 3, 4)
+    bench.replicate(2)
+    bench.replica(1).log.advance_start(3)
+    bench.produce(1, 5)
+    bench.replicate(2)
+    assert bench.leader(1).low_watermark == 3 and bench.replica(2).log.start_offset == 3
+    bench.kill(3)
+    bench.start_and_register(3)
+    bench.tell(1, 2, 3)
+    bench.replicate(3)
+    assert bench.records(3) == bench.records(1) == [GONE, GONE, GONE, *(RecordId(1, number) for number in (3, 4, 5))]
+    bench.alter(1)
+    assert bench.isr == ALL
+
+
+def a_follower_promises_only_what_it_has_synced(bench: Bench) -> None:
+    """With flush.messages=1: what is acknowledged survives if all brokers lose their power at once."""
+    bench = Bench(replace(bench.setup, durable_only=True))
+    answers = bench.produce(1, 0)
+    bench.replica(1).sync()
+    bench.replicate(2, 3)
+    assert not answers and bench.leader(1).high_watermark == 0
+    bench.replica(2).sync()
+    bench.replicate(2)
+    assert not answers
+    bench.replica(3).sync()
+    bench.replicate(3)
+    assert acknowledged(answers)
+
+
+# ── unclean elections ────────────────────────────────────────────────────────────────────────────────────
+
+
+def s17_after_an_unclean_election_the_logs_become_equal_and_readers_notice_the_loss(bench: Bench) -> None:
+    bench.truth.tolerates_loss = True
+    bench.controller.allows_unclean = True
+    bench.produce(1, 0)
+    bench.replicate(2, 3)
+    bench.fence(3)
+    bench.tell(1, 2)
+    answers = bench.produce(1, 1, 2)
+    bench.replicate(2)
+    assert acknowledged(answers)
+    bench.kill(1)
+    bench.kill(2)
+    bench.fence(1, 2)
+    bench.unfence(3)
+    bench.tell(3)
+    assert bench.isr == {3}
+    bench.start_and_register(1)
+    bench.start_and_register(2)
+    bench.tell(1, 2, 3)
+    bench.replicate(1, 2)
+    assert bench.records(1) == bench.records(2) == bench.records(3) == [RecordId(1, 0)]
+    epoch = bench.leader(3).term.leader_epoch
+    assert bench.replica(3).consume(3, epoch).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    scenario.__name__: scenario
+    for scenario in (
+        s1_a_follower_keeps_what_is_above_its_high_watermark_when_the_leader_changes,
+        s2_a_returning_leader_gives_up_what_no_other_broker_has,
+        s3_after_two_fast_elections_the_own_epoch_decides_where_to_cut,
+        s5_a_fetch_of_an_earlier_term_counts_for_nothing,
+        s6_an_answer_of_an_earlier_leader_is_dropped,
+        s7_every_term_begins_where_the_log_ends_even_without_records,
+        s8_a_batch_that_was_cut_may_be_written_again,
+        s9_a_new_leader_admits_only_followers_with_everything_from_before_its_term,
+        s10_a_proposed_member_holds_the_high_watermark,
+        s11_a_proposal_without_an_answer_stays_in_force,
+        s12_a_proposal_that_has_not_seen_the_newest_isr_is_refused,
+        s13_a_broker_that_has_lost_its_disk_is_not_taken_for_its_former_self,
+        a_refused_proposal_frees_the_high_watermark,
+        a_late_proposal_that_is_applied_after_all_does_no_harm,
+        s18_acks_all_needs_min_insync_replicas_before_and_after_the_append,
+        s19_a_leader_without_controller_acknowledges_and_shows_nothing_new,
+        s20_a_slow_follower_leaves_the_isr_and_comes_back,
+        s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it,
+        a_follower_behind_the_log_start_begins_inside_a_batch,
+        a_follower_promises_only_what_it_has_synced,
+        s17_after_an_unclean_election_the_logs_become_equal_and_readers_notice_the_loss,
+    )
+}
