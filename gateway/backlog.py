@@ -141,6 +141,10 @@ class Backlog:
         ahead = max(before, side_by_side) + (self._ahead_of_topic(position.topic) if before else 0)
         return Estimate(ahead, self._estimate_wait_ms(ahead, now))
 
+    @property
+    def observed_at(self) -> float:
+        return self._observed_at
+
     def is_decided(self, position: RecordPosition) -> bool:
         """Has inventory passed this position, as far as the last observation shows?"""
         decided = self._decided.get((position.topic, position.partition))

@@ -18,6 +18,7 @@ from django.db import close_old_connections
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from gateway import redis_clock
 from gateway.backlog import Backlog, Estimate
 from seckill.messaging import log_bounds, offsets
 from seckill.messaging.record_position import RecordPosition
@@ -63,6 +64,10 @@ class BacklogMonitor:
         """True if the request at this position is certainly undecided; False if it may be decided."""
         self._start()
         return self.backlog.is_fresh(time.monotonic()) and not self.backlog.is_decided(position)
+
+    def observed_ms(self) -> float:
+        """When inventory's progress was last read, by Redis' clock."""
+        return redis_clock.now_ms() - (time.monotonic() - self.backlog.observed_at) * 1000
 
     def _start(self) -> None:
         if self._is_started or not self.runs_thread:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import orjson
 from django.conf import settings
+from django.db import Error as DatabaseError
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # named there, though not exported
 
 from gateway import purchase_status, signed_positions
@@ -109,9 +110,17 @@ async def _send_events(
             heartbeat_at = time.monotonic() + HEARTBEAT_S
             await transport.send_str(": heartbeat\n\n")
         if status.outcome is not None or not purchase_status.is_certainly_queued(status):
-            fresh = await purchase_status.fetch_status(asked.request_id, asked.signed)
+            fresh = await _fetch_again(asked)
             if fresh is not None and (fresh.outcome is not None or status.outcome is None):
                 status = fresh  # an outcome that was shown is never taken back
+
+
+async def _fetch_again(asked: StreamRequest) -> PurchaseStatus | None:
+    """None while the status is not known; the stream goes on."""
+    try:
+        return await purchase_status.fetch_status(asked.request_id, asked.signed)
+    except (Problem, DatabaseError):
+        return None
 
 
 async def _end_when_disconnected(protocol: Any, subscriber: Subscriber) -> None:

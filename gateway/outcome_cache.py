@@ -43,11 +43,12 @@ return #news
 """
 )
 
-# ARGV: request ids. Returns the run id, then two values for each request: its outcome, and what admission remembers.
+# ARGV: request ids. Returns the run id, the time from which Redis remembers, and two values for each request: its
+# outcome, and what admission remembers.
 _FETCH = (
     LIFE_LUA
     + """
-local found = {life}
+local found = {life, string.format('%.0f', since)}
 for _, id in ipairs(ARGV) do
   local outcome = redis.call('GET', 'outcome:' .. id) or ''
   if string.match(outcome, '^%d+@(%x+)|') ~= life then outcome = '' end
@@ -60,10 +61,11 @@ return found
 
 
 class CachedPurchase(NamedTuple):
-    """What Redis knows about a request."""
+    """What Redis knows about a request. `since_ms`: it may have forgotten what is older; None: it could not be read."""
 
     outcome: PurchaseOutcome | None
     admitted: AdmittedRequest | None
+    since_ms: int | None = None
 
 
 def store_outcomes(rows: Sequence[PurchaseOutcome], *, notify: bool) -> None:
@@ -90,9 +92,13 @@ async def _fetch_batch(request_ids: Sequence[UUID]) -> list[CachedPurchase]:
 
 
 def _parse_found(request_ids: Sequence[UUID], found: Sequence[str]) -> list[CachedPurchase]:
-    life, *values = found
+    life, since_ms, *values = found
     return [
-        CachedPurchase(decode_outcome(request_id, value) if value else None, parse_admitted_request(admitted, life))
+        CachedPurchase(
+            decode_outcome(request_id, value) if value else None,
+            parse_admitted_request(admitted, life),
+            int(since_ms),
+        )
         for request_id, value, admitted in zip(request_ids, values[::2], values[1::2], strict=True)
     ]
 

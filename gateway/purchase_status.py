@@ -20,7 +20,7 @@ from uuid import UUID
 from django.db import close_old_connections
 from redis.exceptions import RedisError
 
-from gateway import outcome_cache, outcomes
+from gateway import outcome_cache, outcomes, redis_clock
 from gateway.backlog import Estimate
 from gateway.backlog_monitor import shared_monitor
 from gateway.batching import MicroBatcher
@@ -29,10 +29,13 @@ from gateway.outcomes import PurchaseOutcome
 from gateway.signed_positions import SignedPosition
 from seckill.messaging.record_position import RecordPosition
 from seckill.messaging.topics import DAY_MS
+from seckill.web.problems import Problem
 from seckill.web.purchase_states import PurchaseState
 
 QUEUE_KEPT_MS = 8 * DAY_MS
 """Longer than topics keep a request."""
+PROJECTION_MS_MAX = 30_000
+"""The projection has repeated an interrupted transaction within this time."""
 
 
 class PurchaseStatus(NamedTuple):
@@ -73,7 +76,10 @@ class PurchaseStatus(NamedTuple):
 
 
 async def fetch_status(request_id: UUID, signed: SignedPosition | None) -> PurchaseStatus | None:
-    """None if the request is unknown. The caller has to compare `user_id`. `signed` comes with a status address."""
+    """None if the request is unknown. The caller has to compare `user_id`. `signed` comes with a status address.
+
+    Raises `Problem` while nothing can tell whether the request was decided.
+    """
     try:
         cached = await outcome_cache.fetch_purchase(request_id)
     except RedisError:
@@ -85,7 +91,24 @@ async def fetch_status(request_id: UUID, signed: SignedPosition | None) -> Purch
     if queued is not None and is_first and is_certainly_queued(queued):
         return queued
     outcome = await _table().run(request_id)
-    return queued if outcome is None else PurchaseStatus(request_id, outcome.user_id, outcome)
+    if outcome is not None:
+        return PurchaseStatus(request_id, outcome.user_id, outcome)
+    if queued is not None and not is_first and _may_have_been_decided(queued, cached):
+        raise Problem(503, "status-unknown", "It is not known yet whether this request was decided.", retry_after_s=1)
+    return queued
+
+
+def _may_have_been_decided(queued: PurchaseStatus, cached: CachedPurchase) -> bool:
+    """Redis has forgotten what it showed, and the projection may still have to repeat the transaction that recorded it.
+
+    A decision that was shown is also in inventory's offsets, so they are certain once they were read afterwards.
+    """
+    if cached.since_ms is None:
+        return True
+    monitor = shared_monitor()
+    if is_certainly_queued(queued) and monitor.observed_ms() > cached.since_ms:
+        return False
+    return redis_clock.now_ms() - cached.since_ms < PROJECTION_MS_MAX
 
 
 def is_certainly_queued(status: PurchaseStatus) -> bool:

@@ -115,7 +115,8 @@ PATHS: dict[str, Any] = {
         "get": _operation(
             "followPurchase", "purchase", "The status of a purchase; while queued, its position and expected wait.",
             {"200": _answer("The status.", "Outcome", POLL)},
-            (*USER, "no-such-purchase", "database-unavailable"), parameters=[REQUEST_ID, SIGNED_PLACE],
+            (*USER, "no-such-purchase", "status-unknown", "database-unavailable"),
+            parameters=[REQUEST_ID, SIGNED_PLACE],
         )
     },
     "/api/v1/purchases/{request_id}/events": {
@@ -135,7 +136,8 @@ PATHS: dict[str, Any] = {
                 },
                 "204": {"description": "The client has already received the final outcome and should not reconnect."},
             },
-            (*USER, "no-such-purchase", "no-such-address", "too-many-streams", "database-unavailable"),
+            (*USER, "no-such-purchase", "no-such-address", "too-many-streams", "status-unknown",
+             "database-unavailable"),
             parameters=[REQUEST_ID, SIGNED_PLACE, LAST_EVENT],
         )
     },

@@ -28,6 +28,7 @@ PROBLEMS: dict[str, Kind] = {
     "no-such-address": Kind(404, "This address does not exist."),
     "wrong-method": Kind(405, "This address does not support this method."),
     "internal": Kind(500, "A bug. Please report it."),
+    "status-unknown": Kind(503, "It is not known yet whether this request was decided.", True),
     "database-unavailable": Kind(503, "The database is not answering.", True),
     # signing in, and sales
     "bad-user": Kind(400, "A user name must be 1 to 100 letters, digits or . _ @ + -"),

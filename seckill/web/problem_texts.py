@@ -68,6 +68,7 @@ TEXTS: dict[str, tuple[str | Promise, str | Promise]] = {
         _("The payment provider is not answering."),
         _("Try again in a moment; you will not pay twice."),
     ),
+    "status-unknown": (_("We do not know yet whether your request was decided."), _TRY_LATER),
     "database-unavailable": (_("Something on our side is not answering."), _TRY_LATER),
     "wrong-method": (_("This address does not support that."), _("Go back and use the buttons of the page.")),
     "internal": (_("Something went wrong on our side."), _("The error has been logged. Please try again later.")),

@@ -90,7 +90,7 @@ def test_all_units_reserved_is_not_sold_out(stack: Stack, visit: Open) -> None:
 
 
 def test_the_button_wakes_at_the_opening_without_a_reload(stack: Stack, visit: Open) -> None:
-    made = stack.run_command("sale", "create", "--name", "Gong", "--sku", "phone", "--units", "3", "--opens-in", "6")
+    made = stack.run_command("sale", "create", "--name", "Gong", "--sku", "phone", "--units", "3", "--opens-in", "15")
     sale = int(re.findall(r'"sale": (\d+)', made)[0])
     stack.wait_until(lambda: stack.call("GET", f"/sales/{sale}")[0] == 200, "the gateway to know the sale")
     page = open_sale(visit, sale, "gong")
@@ -110,7 +110,7 @@ def test_a_lost_stream_is_reported_and_resumes_with_its_last_event(stack: Stack,
     expect(headline(page, "Reserved for you: pay within")).to_be_visible()
 
     with page.expect_response(lambda answer: "/events" in answer.url and answer.ok) as taken_up:
-        stack.run_command("kill", "live")  # the supervisor restarts it
+        stack.run_command("kill", "gateway")  # the supervisor restarts it
         expect(page.get_by_text("Connection lost.")).to_be_visible()
     assert taken_up.value.request.all_headers()["last-event-id"] == "40", "the version of AWAITING_PAYMENT"
     expect(page.get_by_text("Connection lost.")).to_be_hidden()

@@ -64,6 +64,6 @@ def queue_stands_at(watch: BacklogMonitor, offset: int) -> None:
     watch.backlog.observe(time.monotonic(), {(TOPIC, 0): 100}, {(TOPIC, 0): offset})
 
 
-def address(request_id: UUID) -> str:
-    standing = SignedPosition("ann", RecordPosition(TOPIC, 0, 50), 99)
+def address(request_id: UUID, deadline_ms: int = 99) -> str:
+    standing = SignedPosition("ann", RecordPosition(TOPIC, 0, 50), deadline_ms)
     return f"/api/v1/purchases/{request_id}?place={signed_positions.sign_position(request_id, standing)}"

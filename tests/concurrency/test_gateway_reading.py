@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from gateway import outcome_cache, sales
+from gateway import outcome_cache, purchase_status, sales
 from gateway.admission import AdmissionRequest, Verdict
 from gateway.admission_script import SINCE_KEY
 from gateway.backlog_monitor import BacklogMonitor
@@ -30,6 +30,8 @@ from tests.concurrency.gateway_reading_cast import (
 )
 from tests.gateway_loop import ApiClient, admit_requests, queries
 from tests.services import together, until
+
+NOW_MS = int(time.time() * 1000)
 
 
 @pytest.fixture
@@ -206,6 +208,40 @@ async def away(request_id: UUID) -> CachedPurchase:
     raise RedisError("away")
 
 
+def test_after_redis_lost_its_memory_a_request_is_queued_only_if_inventory_was_seen_not_to_have_passed_it_since(
+    client: ApiClient, watch: BacklogMonitor, redis: Redis
+) -> None:
+    """A decision may have been shown from Redis while its transaction was rolled back, so the table lacks it."""
+    queue_stands_at(watch, 20)
+    request_id = admitted(redis)
+    redis.flushall()  # after the observation
+    show(redis, view())
+    sales.current_views(older_than_s=0)
+    answer = client.get(address(request_id, NOW_MS))
+    assert (answer.status_code, answer.json()["type"], answer["Retry-After"]) == (503, "/problems/status-unknown", "1")
+    until(lambda: seen_again(watch, client, request_id) == 200, "an observation by Redis' clock after the loss")
+    assert client.get(address(request_id, NOW_MS)).json()["state"] == "QUEUED"
+    queue_stands_at(watch, 51)
+    assert client.get(address(request_id, NOW_MS)).status_code == 503, "inventory has passed it, and nothing says how"
+    long_ago_ms = int(time.time() * 1000) - purchase_status.PROJECTION_MS_MAX - 1000
+    redis.set(SINCE_KEY, long_ago_ms)
+    assert client.get(address(request_id, NOW_MS)).json()["state"] == "QUEUED", "the projection has had its time"
+
+
+def seen_again(watch: BacklogMonitor, client: ApiClient, request_id: UUID) -> int:
+    queue_stands_at(watch, 20)
+    return client.get(address(request_id, NOW_MS)).status_code
+
+
+def test_while_redis_is_away_a_request_without_a_row_is_neither_queued_nor_missing(
+    client: ApiClient, watch: BacklogMonitor, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_stands_at(watch, 20)
+    request_id = admitted(redis)
+    monkeypatch.setattr(outcome_cache, "fetch_purchase", away)
+    assert client.get(address(request_id, NOW_MS)).status_code == 503
+
+
 def test_a_lost_outcome_is_read_from_the_table_once(client: ApiClient, redis: Redis) -> None:
     request_id = uuid4()
     project_events([decided(request_id)])
@@ -215,8 +251,9 @@ def test_a_lost_outcome_is_read_from_the_table_once(client: ApiClient, redis: Re
         assert client.get(address(request_id)).json()["state"] == "RESERVED"
 
 
-def test_without_a_signed_position_only_the_owner_finds_a_request(client: ApiClient) -> None:
+def test_without_a_signed_position_only_the_owner_finds_a_request(client: ApiClient, redis: Redis) -> None:
     request_id = uuid4()
+    redis.set(SINCE_KEY, 1)
     admit_requests(
         [
             AdmissionRequest(

@@ -17,6 +17,7 @@ from kafka import KafkaProducer
 from redis import Redis
 
 from gateway import purchase_status
+from gateway.admission_script import SINCE_KEY
 from gateway.signed_positions import SignedPosition
 from inventory import gate, sale_commands
 from inventory import sweep as beat
@@ -207,6 +208,7 @@ def test_the_report_says_that_rows_of_a_sale_were_removed() -> None:
 
 def test_a_pruned_purchase_is_not_shown_as_queued(redis: Redis) -> None:
     forget_connections()
+    redis.set(SINCE_KEY, 1)
     old_ms = int((NOW - timedelta(days=40)).timestamp() * 1000)
     assert (
         on_loop(

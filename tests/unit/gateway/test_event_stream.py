@@ -291,7 +291,7 @@ def test_with_many_streams_each_gets_its_position_less_often(known: dict[UUID, P
     async def scene(streams: int) -> None:
         hub = StreamHub(10**6)
         hub.stream_count = streams
-        status = PurchaseStatus(REQUEST, "ann", None, SIGNED_POSITION.position, DEADLINE_MS)
+        status = PurchaseStatus(REQUEST, "ann", None, None, DEADLINE_MS)
         known[REQUEST] = status
         request = event_stream.StreamRequest(REQUEST, SIGNED_POSITION, "ann", -1, "")
         await event_stream._send_events(hub, Observed(REQUEST), status, request, Reader())
