@@ -27,7 +27,7 @@ from seckill.stack.control import StackFault
 PARTS = ("throughput", "mixed", "streams", "memory")
 CONNECTIONS = [96, 384, 640]
 STREAMS = 8_000
-QUICK = {"repeat": 1, "seconds": 2.0, "connections": [384], "streams": 1_000}
+QUICK = {"repeat": 1, "seconds": 1.0, "connections": [384], "streams": 1_000}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LoadFailed, StackFault, BrokerFault, TimeoutError) as fault:
         print(f"seckill: {fault}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("seckill: interrupted; all servers have been stopped", file=sys.stderr)
+        return 130
     results.about["load average"] = f"{load_before:.1f} before, {os.getloadavg()[0]:.1f} at the end"
     page = report.markdown(results)
     console.print(Markdown(page))
@@ -108,7 +111,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}"
     )
     parser.add_argument("--against", metavar="REV", help="measure the gateway of another commit in the same run, too")
-    parser.add_argument("--quick", action="store_true", help="once and shortly, to see whether it works (a minute)")
+    parser.add_argument("--quick", action="store_true", help="once and shortly, to try it (under two minutes)")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="length of each run (default: 5)")
     parser.add_argument(

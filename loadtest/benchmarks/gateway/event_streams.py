@@ -59,8 +59,6 @@ class Streams:
     def read(self, wait_s: float) -> None:
         """What has arrived. A response that is not a stream ends the generator, because the figures would be wrong."""
         for descriptor, _ in self.poller.poll(wait_s, 256):
-            if descriptor not in self.sockets:
-                continue
             received = self.sockets[descriptor].recv(BUFFER)
             if not received or (received.startswith(b"HTTP/1.1 ") and received[9:12] != b"200"):
                 raise ConnectionError(f"a stream was refused or has ended: {received[:300]!r}")
@@ -92,13 +90,9 @@ def main() -> int:
         streams.read(1.0)
     report(open=len(streams.begun))
 
-    stdin = sys.stdin.fileno()
-    streams.poller.register(stdin, select.EPOLLIN)
     began, events_before = time.monotonic(), streams.event_count
-    ending = select.epoll()
-    ending.register(stdin, select.EPOLLIN)
-    while not ending.poll(0):
-        streams.read(1.0)
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        streams.read(0.1)
     seconds = time.monotonic() - began
     report(open=len(streams.sockets), events_s=(streams.event_count - events_before) / seconds)
     return 0

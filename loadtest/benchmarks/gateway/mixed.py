@@ -10,7 +10,7 @@ from loadtest.benchmarks.gateway.open_loop import POLLS, PURCHASES, OpenLoopSpec
 from loadtest.benchmarks.gateway.servers import Announce, GatewayServers, View, gateway
 
 PURCHASE_CONNECTIONS, POLL_CONNECTIONS = 640, 256
-WARM_UP_S = 2.0
+WARM_UP_SECONDS_MAX = 2.0
 WARM_UP_RATE = 1_000
 
 
@@ -55,14 +55,13 @@ def measure(folder: Path, other: View | None, repeat: int, seconds: float, annou
     with GatewayServers(folder, views, announce) as servers:
         for view in views:
             announce(f"warm up the {view.name}")
-            send_load(servers, view, "warm-", WARM_UP_S, WARM_UP_RATE, WARM_UP_RATE)
+            send_load(servers, view, "warm-", min(seconds, WARM_UP_SECONDS_MAX), WARM_UP_RATE, WARM_UP_RATE)
         for repetition in range(repeat):
             for load in LOADS:
                 for view in views if repetition % 2 else reversed(views):
                     announce(f"{load.name} per second: {view.name}, {repetition + 1} of {repeat}")
                     users = f"r{repetition}-{load.purchases}-"
-                    run = send_load(servers, view, users, seconds, load.purchases, load.polls)
-                    runs.append(run)
+                    runs.append(send_load(servers, view, users, seconds, load.purchases, load.polls))
     return runs
 
 

@@ -29,6 +29,8 @@ from loadtest.benchmarks.gateway.http_load import (
 )
 from loadtest.benchmarks.gateway.schedule import Schedule
 
+LEAD_IN_S = 1.0
+"""Before the time that counts, because connections and caches are still cold."""
 DRAIN_SECONDS_MAX = 10.0
 """How long answers are awaited after the last request was due."""
 EVENTS_MAX = 64
@@ -81,7 +83,7 @@ class OpenLoop:
         self._under_way: dict[int, Exchange] = {}
         self._accepted: list[tuple[str, str]] = []  # status addresses and tokens
         self._chance = random.Random(spec.users)
-        count = int(spec.purchases_s * spec.seconds) + 1
+        count = int(spec.purchases_s * (LEAD_IN_S + spec.seconds)) + 1
         self._supply = iter(prepare_purchases(spec.port, spec.sale, spec.secret, spec.users, count))
         self.streams = [
             self._stream(PURCHASES, spec.purchases_s, "202", self._next_purchase, spec.purchase_connections),
@@ -91,7 +93,7 @@ class OpenLoop:
     def _stream(
         self, name: str, rate: int, good_status: str, next_request: Callable[[], tuple[bytes, str]], connections: int
     ) -> Stream:
-        schedule = Schedule(rate, self._spec.seconds)
+        schedule = Schedule(rate, self._spec.seconds, LEAD_IN_S)
         idle = [connect(self._spec.port) for _ in range(connections if rate else 0)]
         for connection in idle:
             self._poller.register(connection.fileno(), select.EPOLLIN)
@@ -100,11 +102,12 @@ class OpenLoop:
     def run(self) -> float:
         """How many seconds it took."""
         began = time.perf_counter()
-        ends_at = self._spec.seconds + DRAIN_SECONDS_MAX
+        ends_at = LEAD_IN_S + self._spec.seconds + DRAIN_SECONDS_MAX
         now = 0.0
         while now < ends_at and not all(stream.schedule.is_done for stream in self.streams):
             for stream in self.streams:
                 self._send_due(stream, began)
+            now = time.perf_counter() - began
             wait_s = min(stream.schedule.wait_s(now) if stream.idle else 1.0 for stream in self.streams)
             for descriptor, _ in self._poller.poll(wait_s, EVENTS_MAX):
                 self._receive(descriptor, began)
@@ -148,9 +151,9 @@ class OpenLoop:
             connection.sendall(request)
 
     def _receive(self, descriptor: int, began: float) -> None:
-        under_way = self._under_way[descriptor]
-        received = under_way.connection.recv(BUFFER)
-        if not received:
+        under_way = self._under_way.get(descriptor)  # None: the server did something to an idle connection
+        received = under_way.connection.recv(BUFFER) if under_way is not None else b""
+        if under_way is None or not received:
             raise ConnectionError("the server closed a connection")
         under_way.content += received
         if not is_whole(under_way.content):
@@ -176,7 +179,7 @@ def main() -> int:
     facts = {
         stream.name: {
             "due_s": stream.schedule.rate,
-            "reached_s": stream.schedule.in_time / spec.seconds,
+            "reached_s": stream.schedule.reached,
             "share_good": stream.schedule.share_good,
             "latencies_ms": percentiles_ms(stream.schedule.latencies_until(seconds)),
             "statuses": stream.statuses,

@@ -128,8 +128,9 @@ def _mixed(results: Results) -> list[str]:
     return [
         "## Purchases and status polls together", "",
         "Requests are due at fixed rates, however slow the answers are, and a latency counts from the moment when its"
-        " request was due. A poll reads the status of a random accepted purchase with its buyer's token. The goals are"
-        " the p99 that a prototype of this design reached on two cores, plus a tenth.", "",
+        " request was due; the first second does not count. A poll reads the status of a random accepted purchase with"
+        " its buyer's token. The goals are the p99 that a prototype of this design reached on two cores, plus a tenth.",
+        "",
         *_table(
             (
                 "purchases + polls per second", "served by", "reached", "purchases p50, ms", "p99, ms", "goal",

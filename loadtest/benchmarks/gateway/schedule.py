@@ -4,17 +4,22 @@ from __future__ import annotations
 
 
 class Schedule:
-    """`rate` requests per second at even distances. The rate does not depend on the answers."""
+    """`rate` requests per second at even distances. The rate does not depend on the answers.
 
-    def __init__(self, rate: int, seconds: float) -> None:
-        self.rate, self._seconds = rate, seconds
-        self._total = int(rate * seconds)
+    Requests that are due during the first `lead_in_s` are sent but not counted, because connections and caches are
+    still cold. `seconds` is the time that counts.
+    """
+
+    def __init__(self, rate: int, seconds: float, lead_in_s: float = 0.0) -> None:
+        self.rate = rate
+        self._seconds, self._lead_in_s = seconds, lead_in_s
+        self._total = int(rate * (lead_in_s + seconds))
+        self._counted = sum(self._is_counted(self._due_at(number)) for number in range(self._total))
         self._started = 0
         self._finished = 0
         self._good_latencies: list[float] = []
         self._open: set[float] = set()  # due times of the requests that have no answer yet
-        self.in_time = 0
-        """Good answers that arrived before the end of the load."""
+        self._in_time = 0
 
     @property
     def is_done(self) -> bool:
@@ -40,18 +45,27 @@ class Schedule:
         self._finished += 1
         self._open.remove(due_at)
         if is_good:
-            self._good_latencies.append(now - due_at)
-            self.in_time += now <= self._seconds
+            self._in_time += self._lead_in_s <= now < self._lead_in_s + self._seconds
+            if self._is_counted(due_at):
+                self._good_latencies.append(now - due_at)
+
+    @property
+    def reached(self) -> float:
+        """Good answers per second, until the end of the load."""
+        return self._in_time / self._seconds
 
     @property
     def share_good(self) -> float:
-        return len(self._good_latencies) / self._total if self._total else 1.0
+        return len(self._good_latencies) / self._counted if self._counted else 1.0
 
     def latencies_until(self, now: float) -> list[float]:
         """Of good answers, each from the moment when its request was due. A request that still waits for its answer, or
         for a connection, counts with the time that it has waited so far."""
         waiting = [*self._open, *(self._due_at(number) for number in range(self._started, self._total))]
-        return self._good_latencies + [now - due_at for due_at in waiting]
+        return self._good_latencies + [now - due_at for due_at in waiting if self._is_counted(due_at)]
 
     def _due_at(self, number: int) -> float:
         return number / self.rate
+
+    def _is_counted(self, due_at: float) -> bool:
+        return due_at >= self._lead_in_s

@@ -76,17 +76,19 @@ def export_gateway(revision: str, folder: Path) -> View:
     """The gateway of another commit, from an export of its files. It runs with this environment's Python."""
     folder.mkdir()
     archive = folder.with_suffix(".tar")
-    _run("git", "-C", str(ROOT), "archive", "--output", str(archive), revision)
+    name = _run("git", "-C", str(ROOT), "rev-parse", "--short=10", f"{revision}^{{commit}}")
+    _run("git", "-C", str(ROOT), "archive", "--output", str(archive), name)
     _run("tar", "-x", "-f", str(archive), "-C", str(folder))
     module = "app" if (folder / "gateway" / "app.py").exists() else "rsgi"
     application = f"gateway.{module}:application"
-    return View(f"gateway at {revision}", "rsgi", application, _backpressure(CONNECTIONS), "readyz", {}, folder)
+    return View(f"gateway at {name}", "rsgi", application, _backpressure(CONNECTIONS), "readyz", {}, folder)
 
 
-def _run(*command: str) -> None:
+def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LoadFailed(f"{' '.join(command[:4])} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout.strip()
 
 
 class GatewayServers(ServerSet):

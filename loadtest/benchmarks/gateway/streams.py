@@ -18,7 +18,6 @@ CONNECTIONS_PER_STREAM = 1.5
 OTHER_CONNECTIONS = 1_000
 """For the purchases beside them."""
 RATE = 1_000
-WARM_UP_S = 3.0
 SETTLE_SECONDS_MAX = 60.0
 
 
@@ -42,7 +41,7 @@ def measure(folder: Path, streams: int, repeat: int, seconds: float, announce: A
     found = StreamsResult(streams)
     with GatewayServers(folder, [view], announce) as servers:
         announce(f"warm up the {view.name}")
-        send_load(servers, view, "warm-", WARM_UP_S, RATE, 0)
+        send_load(servers, view, "warm-", seconds, RATE, 0)
         for repetition in range(repeat):
             text = f"{RATE:,} purchases per second, {repetition + 1} of {repeat}"
             announce(text)

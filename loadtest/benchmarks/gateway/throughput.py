@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from loadtest.benchmarks.gateway.closed_loop import ClosedLoopSpec
 from loadtest.benchmarks.gateway.servers import BARE_VIEWS, Announce, GatewayServers, View, gateway
 
-WARM_UP_S = 2.0
+WARM_UP_SECONDS_MAX = 2.0
 WAITING_MAX = 768
 """The gateway lets this many purchases wait at once (gateway/purchase.py)."""
 REQUESTS_PER_SECOND_MAX = 16_000
@@ -40,7 +40,7 @@ def measure(
     with GatewayServers(folder, views, announce) as servers:
         for view in views:
             announce(f"warm up the {view.name}")
-            _send_load(servers, view, "warm-", WARM_UP_S, max(connections))
+            _send_load(servers, view, "warm-", min(seconds, WARM_UP_SECONDS_MAX), max(connections))
         for repetition in range(repeat):
             for view in views if repetition % 2 else reversed(views):
                 announce(f"{view.name}, {repetition + 1} of {repeat}")
@@ -56,15 +56,19 @@ def _send_load(servers: GatewayServers, view: View, users: str, seconds: float, 
         **servers.target(view.name), users=users, requests=int(seconds * REQUESTS_PER_SECOND_MAX),
         connections=connections, seconds=seconds,
     )  # fmt: skip
-    before = servers.cpu_s()
-    result = servers.generate("closed_loop", spec)
+    with servers.generator("closed_loop", asdict(spec)) as load:
+        load.result()  # the requests are prepared
+        before = servers.cpu_s()
+        load.allow()
+        result = load.result()
     used_s = {name: cpu_s - before[name] for name, cpu_s in servers.cpu_s().items()}
     total, accepted = sum(result["statuses"].values()), result["statuses"].get("202", 0)
+    cpu_us = used_s[view.name] / max(1, accepted + result["accepted_late"]) * 1e6
     # The server's own cores always have the same name, so that views can be compared.
     cores = {"server": used_s[view.name], "broker": used_s["broker"], "redis": used_s["redis"], "load": result["cpu_s"]}
     return Run(
         view.name, connections, accepted / result["seconds"], accepted / max(1, total), result["latencies_ms"],
-        used_s[view.name] / max(1, accepted) * 1e6, {name: cpu / result["seconds"] for name, cpu in cores.items()},
+        cpu_us, {name: cpu / result["seconds"] for name, cpu in cores.items()},
     )  # fmt: skip
 
 

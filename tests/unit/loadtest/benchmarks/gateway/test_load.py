@@ -84,13 +84,14 @@ def test_an_open_loop_polls_accepted_purchases_with_their_buyers_tokens(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        open_loop, "prepare_purchases", lambda *_: [purchase(f"u{number}") for number in range(21)]
+        open_loop, "prepare_purchases", lambda *_: [purchase(f"u{number}") for number in range(41)]
     )  # fmt: skip
+    monkeypatch.setattr(open_loop, "LEAD_IN_S", 0.1)
     spec = OpenLoopSpec(port, 1, "", "u", 0.1, purchases_s=200, polls_s=100, purchase_connections=4, poll_connections=2)
     load = OpenLoop(spec)
     load.buy_once()
     load.run()
     assert {stream.name: dict(stream.statuses) for stream in load.streams} == {
-        "purchases": {"202": 20}, "polls": {"200": 10},
+        "purchases": {"202": 40}, "polls": {"200": 20},
     }  # fmt: skip
     load.close()

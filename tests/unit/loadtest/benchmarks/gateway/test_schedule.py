@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from loadtest.benchmarks.gateway.schedule import Schedule
 
 
@@ -54,10 +56,19 @@ def test_refusals_have_no_latency_because_they_would_make_the_server_look_fast()
 
 
 def test_only_answers_that_arrive_during_the_load_count_for_the_reached_rate() -> None:
-    schedule = Schedule(2, 1.0)
-    schedule.finish(schedule.start(), 0.9, is_good=True)
-    schedule.finish(schedule.start(), 1.1, is_good=True)
-    assert schedule.in_time == 1
+    schedule = Schedule(2, 2.0)
+    for answered_at in (0.9, 1.9, 1.99, 2.0):
+        schedule.finish(schedule.start(), answered_at, is_good=True)
+    assert schedule.reached == 1.5
+
+
+def test_requests_of_the_lead_in_are_sent_but_not_counted() -> None:
+    schedule = Schedule(2, 1.0, lead_in_s=1.0)
+    for answered_at, is_good in ((0.8, True), (0.9, False), (1.1, True)):
+        schedule.finish(schedule.start(), answered_at, is_good=is_good)
+    assert schedule.start() == 1.5 and not schedule.is_due(9.0)
+    assert schedule.latencies_until(2.0) == pytest.approx([0.1, 0.5])
+    assert (schedule.reached, schedule.share_good) == (1.0, 0.5)
 
 
 def test_a_rate_of_zero_is_done_at_once() -> None:
