@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ class KindResult:
     reached_s: float
     share_good: float
     latencies_ms: dict[str, float]
+    statuses: dict[str, int] = field(default_factory=dict)  # of all answers, those of the first second included
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ def send_load(
     )  # fmt: skip
     result = servers.generate("open_loop", spec)
     kinds = {
-        name: KindResult(each["reached_s"], each["share_good"], each["latencies_ms"])
+        name: KindResult(each["reached_s"], each["share_good"], each["latencies_ms"], each["statuses"])
         for name, each in result["streams"].items()
     }
     load = f"{purchases_s:,} + {polls_s:,}"
