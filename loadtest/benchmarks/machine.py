@@ -39,7 +39,7 @@ def commit() -> str:
             ["git", "rev-parse", "--short=10", "HEAD"], cwd=root, capture_output=True, text=True, timeout=10
         ).stdout.strip()
         changed = subprocess.run(
-            ["git", "status", "--porcelain", "--", "mqcore", "analytics", "loadtest"],
+            ["git", "status", "--porcelain", "--", "mqcore", "seckill", "gateway", "analytics", "loadtest"],
             cwd=root,
             capture_output=True,
             text=True,

@@ -112,7 +112,7 @@ class DesignServers:
 
     def _start_http(self) -> None:
         port = self._stack.layout.ports.gateway
-        command = granian_command("wsgi", port, "gateway.wsgi:application", "--blocking-threads", "128")
+        command = granian_command("wsgi", port, "loadtest.designs.wsgi:application", "--blocking-threads", "128")
         self._http = self._stack.spawn_command("design", command, self._environment)
 
     def _start_worker(self) -> None:

@@ -1,4 +1,7 @@
-"""The HTTP API of a design: the product's API, with the design's own way to decide a purchase."""
+"""The HTTP API of a design: the product's API, with the design's own way to decide a purchase.
+
+The product serves sales and purchases on its event loop, which a design does not have, so they are Django views here.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ import time
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import include, path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from gateway import outcomes, sales, views
+from gateway import outcomes, redis_clock, sales, views
 from gateway.events import PurchaseRequested
 from gateway.identity import derive_request_id as request_id_of
+from gateway.sale_json import sale_json
 from loadtest.designs import purchase_rows
 from loadtest.designs.tasks import decide_in_task
 from loadtest.designs.variants import DESIGNS
@@ -24,6 +29,24 @@ from seckill.web.tokens import user_of_request
 
 DEADLINE_MS = 60_000
 DESIGN = DESIGNS[os.environ["COMPARED_DESIGN"]]
+
+
+@require_GET
+def readyz(request: HttpRequest) -> HttpResponse:
+    connection.ensure_connection()
+    return JsonResponse({"ready": True})
+
+
+@require_GET
+@problem_responses
+def list_sales(request: HttpRequest) -> HttpResponse:
+    return JsonResponse({"sales": [sale_json(view) for view in sales.list_sales()], "now_ms": redis_clock.now_ms()})
+
+
+@require_GET
+@problem_responses
+def one_sale(request: HttpRequest, sale_id: int) -> HttpResponse:
+    return JsonResponse(sale_json(sales.find_sale(sale_id)) | {"now_ms": redis_clock.now_ms()})
 
 
 @csrf_exempt
@@ -53,7 +76,7 @@ def purchases(request: HttpRequest, sale_id: int) -> HttpResponse:
 def purchase_status(request: HttpRequest, request_id: UUID) -> HttpResponse:
     """Read from the product's projection, without the product's cache."""
     user_id = user_of_request(request)
-    found = outcomes.find_outcome(request_id)
+    found = outcomes.find_outcomes([request_id]).get(request_id)
     if found is None:
         return JsonResponse({"request_id": str(request_id), "state": "QUEUED"})
     if found.user_id != user_id:
@@ -69,10 +92,10 @@ def purchase_status(request: HttpRequest, request_id: UUID) -> HttpResponse:
 
 
 urlpatterns = [
-    path("readyz", views.readyz),
+    path("readyz", readyz),
     path("api/v1/sessions", views.sessions),
-    path("api/v1/sales", views.all_sales),
-    path("api/v1/sales/<int:sale_id>", views.one_sale),
+    path("api/v1/sales", list_sales),
+    path("api/v1/sales/<int:sale_id>", one_sale),
     path("api/v1/sales/<int:sale_id>/ticket", views.ticket),
     path("api/v1/sales/<int:sale_id>/purchases", purchases),
     path("api/v1/purchases/<uuid:request_id>", purchase_status),

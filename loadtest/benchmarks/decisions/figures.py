@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 from gateway.events import PurchaseRequested
 from loadtest.benchmarks.decisions.row_lock import TABLES
 from loadtest.benchmarks.decisions.servers import TABLE_POLL_S, WAIT_SECONDS_MAX, BenchmarkServers, until
-from loadtest.benchmarks.gateway.request_sender import send_requests
+from loadtest.benchmarks.gateway.closed_loop import send_requests
 from seckill.lab import damage
 from seckill.messaging.topics import INVENTORY_DECISIONS, PURCHASE_REQUESTS
 
