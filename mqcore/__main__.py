@@ -101,8 +101,8 @@ def _serve(options: argparse.Namespace) -> int:
             refuse_public_listeners(config, SystemNetwork())  # before `real_world` creates the data folder
             broker = Broker(config, real_world(config.log_dirs))
             await broker.start()
-            gc.freeze()  # objects from the start stay alive, so later collections (and their pauses) can skip them
             gc.enable()
+            gc.freeze()  # objects from the start stay alive, so later collections (and their pauses) can skip them
         except (DirectoryLocked, ForeignFolder, CannotListen, CannotStart) as error:
             return _fail(str(error))
         except OSError as error:
