@@ -6,15 +6,18 @@ Versions: 1 adds the flag that forbids changing the replication factor.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Later, Response
 from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
 from mqcore.controller.cluster_commands import Reassign, Reassignment
 from mqcore.identity import BrokerId
-from mqcore.wire.requests.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-)
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+    )
 
 API = Api(45, "AlterPartitionReassignments", 0, 1)
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Later, Response
 from mqcore.apis.controller_requests import EntryOutcome, error_of, message_of, submit
 from mqcore.controller.cluster_commands import Election, ElectLeaders
 from mqcore.controller.image import ClusterImage
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.elect_leaders import ElectLeadersRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.elect_leaders import ElectLeadersRequest
 
 API = Api(43, "ElectLeaders", 0, 2)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mqcore.apis.call import Api, Call, Response
 from mqcore.controller.reassigning import reassignments
 from mqcore.wire.errors import ErrorCode
-from mqcore.wire.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+if TYPE_CHECKING:
+    from mqcore.wire.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 API = Api(46, "ListPartitionReassignments", 0, 0)
 
