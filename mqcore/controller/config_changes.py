@@ -87,6 +87,10 @@ def _changes(image: ClusterImage, resource: ResourceEdits, batch_limit: int) -> 
             if refusal is not None:
                 return refusal
         after[edit.name] = value
+    removed = [name for name, value in after.items() if value is None and name in before and name in CLUSTER_WIDE]
+    if removed and resource.resource == DEFAULT_RESOURCE:  # the file of the next controller would set it again
+        why = f"The cluster's value of {removed[0]} cannot be removed; set it instead"
+        return Refusal(ErrorCode.INVALID_CONFIG, why)
     return [
         ConfigChanged(resource_type, resource.resource, name, value)
         for name, value in after.items()
@@ -132,7 +136,8 @@ def _check_of(image: ClusterImage, resource: ResourceEdits) -> Check | Refusal:
             if fixed:
                 why = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
                 return Refusal(ErrorCode.INVALID_REQUEST, f"{why}, because the broker reads them only at its start")
-            shared = [edit.name for edit in resource.edits if edit.name in CLUSTER_WIDE]
+            set_here = [edit.name for edit in resource.edits if edit.alteration != Alteration.DELETE]
+            shared = [name for name in set_here if name in CLUSTER_WIDE]
             if shared and resource.resource != DEFAULT_RESOURCE:
                 why = f"Cannot set these configs for one broker: [{', '.join(shared)}]; set them for the whole cluster"
                 return Refusal(ErrorCode.INVALID_CONFIG, why)

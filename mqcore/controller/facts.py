@@ -1,11 +1,11 @@
 """Machine vocabulary: the facts that change the cluster. Each is one record of `__cluster_metadata`.
 
+They are named tuples, because every start of a broker makes these classes, and a dataclass takes much longer.
 The last three are not kept: they shape the memory of the active controller and end with it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -34,16 +34,14 @@ class SecurityProtocol(IntEnum):
     SASL_SSL = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     listener: str
     host: str
     port: int
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistered:
+class BrokerRegistered(NamedTuple):
     """A broker has started. `broker_epoch` fences what an earlier life of the broker still sends.
 
     `incarnation` is new with each start. `directories` are the identities of its data folders. A fenced broker leads no
@@ -65,8 +63,7 @@ class BrokerRegistered:
         return not self.fenced and not self.in_controlled_shutdown
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerChanged:
+class BrokerChanged(NamedTuple):
     """None leaves a field as it is. A controlled shutdown ends only with a new registration."""
 
     broker: BrokerId
@@ -75,24 +72,21 @@ class BrokerChanged:
     enters_controlled_shutdown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnregistered:
+class BrokerUnregistered(NamedTuple):
     broker: BrokerId
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     name: str
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCreated:
+class PartitionCreated(NamedTuple):
     """`removing` and `adding` are the replicas that a reassignment removes and adds."""
 
     topic_id: UUID
-    index: int
+    partition: int
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     leader: BrokerId
@@ -102,15 +96,14 @@ class PartitionCreated:
     adding: tuple[BrokerId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanged:
+class PartitionChanged(NamedTuple):
     """None leaves a field as it is. The partition epoch grows with each change.
 
     The leader epoch grows only with a change that names a leader, even if the same broker leads again.
     """
 
     topic_id: UUID
-    index: int
+    partition: int
     leader: BrokerId | None = None
     isr: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
@@ -118,13 +111,11 @@ class PartitionChanged:
     adding: tuple[BrokerId, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRemoved:
+class TopicRemoved(NamedTuple):
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChanged:
+class ConfigChanged(NamedTuple):
     """`value` None stands for a return to the default."""
 
     resource_type: ResourceType
@@ -133,8 +124,7 @@ class ConfigChanged:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsReserved:
+class ProducerIdsReserved(NamedTuple):
     """All ids below `next_producer_id` may be in use. A snapshot names no broker."""
 
     broker: BrokerId
@@ -142,16 +132,14 @@ class ProducerIdsReserved:
     next_producer_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureLevelSet:
+class FeatureLevelSet(NamedTuple):
     """The version of a feature that the whole cluster uses; 0 stands for none."""
 
     feature: str
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoOp:
+class NoOp(NamedTuple):
     """Changes nothing. A controller appends it to see whether it can still commit."""
 
 

@@ -166,9 +166,9 @@ class ClusterImage:
 
     def _create_partition(self, fact: PartitionCreated) -> None:
         topic = self.topics_by_id[fact.topic_id]
-        assert fact.index == len(topic.partitions), "partitions are created in order"
+        assert fact.partition == len(topic.partitions), "partitions are created in order"
         partition = PartitionImage(
-            fact.index,
+            fact.partition,
             fact.replicas,
             fact.isr,
             fact.leader,
@@ -181,14 +181,14 @@ class ClusterImage:
 
     def _change_partition(self, fact: PartitionChanged) -> None:
         topic = self.topics_by_id[fact.topic_id]
-        old = topic.partitions[fact.index]
-        self._set_topic(replace(topic, partitions=topic.partitions.replaced(fact.index, changed(old, fact))))
+        old = topic.partitions[fact.partition]
+        self._set_topic(replace(topic, partitions=topic.partitions.replaced(fact.partition, changed(old, fact))))
 
     def _change_broker(self, fact: BrokerChanged) -> None:
         old = self.brokers[fact.broker]
         fenced = old.fenced if fact.fenced is None else fact.fenced
         is_leaving = old.in_controlled_shutdown or fact.enters_controlled_shutdown
-        self.brokers[fact.broker] = replace(old, fenced=fenced, in_controlled_shutdown=is_leaving)
+        self.brokers[fact.broker] = old._replace(fenced=fenced, in_controlled_shutdown=is_leaving)
 
     def _change_config(self, fact: ConfigChanged) -> None:
         key = (fact.resource_type, fact.resource)

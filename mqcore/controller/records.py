@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from mqcore.controller.facts import (
@@ -34,8 +34,10 @@ from mqcore.controller.facts import (
 from mqcore.identity import NO_TOPIC_ID, BrokerId
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.primitives import Reader, Writer
-from mqcore.wire.schema_codecs import ReadFunction, WriteFunction, compile_reader, compile_writer
-from mqcore.wire.schemas import Schema, load_schema
+
+if TYPE_CHECKING:
+    from mqcore.wire.schema_codecs import ReadFunction, WriteFunction
+    from mqcore.wire.schemas import Schema
 
 FRAME_VERSION: Final = 1
 _SAME_LEADER: Final = -2
@@ -84,16 +86,22 @@ def decode(value: bytes) -> MetadataFact:
 
 @cache
 def _schema(name: str) -> Schema:
+    from mqcore.wire.schemas import load_schema
+
     return load_schema(name)
 
 
 @cache
 def _reader(schema: str, version: int) -> ReadFunction:
+    from mqcore.wire.schema_codecs import compile_reader
+
     return compile_reader(_schema(schema), version)
 
 
 @cache
 def _writer(schema: str, version: int) -> WriteFunction:
+    from mqcore.wire.schema_codecs import compile_writer
+
     return compile_writer(_schema(schema), version)
 
 
@@ -148,7 +156,7 @@ def _broker_change(record: Any) -> BrokerChanged:
 
 def _partition_fields(fact: PartitionCreated) -> Mapping[str, Any]:
     return {
-        "partition_id": fact.index,
+        "partition_id": fact.partition,
         "topic_id": fact.topic_id,
         "replicas": fact.replicas,
         "isr": fact.isr,
@@ -176,7 +184,7 @@ def _partition(record: Any) -> PartitionCreated:
 
 def _partition_change_fields(fact: PartitionChanged) -> Mapping[str, Any]:
     return {
-        "partition_id": fact.index,
+        "partition_id": fact.partition,
         "topic_id": fact.topic_id,
         "isr": fact.isr,
         "leader": _SAME_LEADER if fact.leader is None else fact.leader,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
@@ -88,7 +88,7 @@ def snapshot_forgets(kind: type, **fields: Any) -> Patch:
 
 
 def _with(fact: Any, fields: dict[str, Any]) -> MetadataFact:
-    changed: MetadataFact = replace(fact, **fields)
+    changed: MetadataFact = fact._replace(**fields)
     return changed
 
 
@@ -105,7 +105,7 @@ def the_earlier_life_is_not_fenced(patch: pytest.MonkeyPatch) -> None:
         if len(kept) < len(facts):
             answer = Registered(sessions.next_offset)
             kept = [
-                replace(fact, broker_epoch=sessions.next_offset) if isinstance(fact, BrokerRegistered) else fact
+                fact._replace(broker_epoch=sessions.next_offset) if isinstance(fact, BrokerRegistered) else fact
                 for fact in kept
             ]
         return kept, answer
@@ -123,7 +123,7 @@ def epochs_count_registrations(patch: pytest.MonkeyPatch) -> None:
         if not facts or not isinstance(answer, Registered):
             return facts, answer
         return [
-            replace(fact, broker_epoch=epoch) if isinstance(fact, BrokerRegistered) else fact for fact in facts
+            fact._replace(broker_epoch=epoch) if isinstance(fact, BrokerRegistered) else fact for fact in facts
         ], Registered(epoch)
 
     patch.setattr(membership, "decide_register", decide)

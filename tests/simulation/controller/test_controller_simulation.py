@@ -18,7 +18,7 @@ from tests.simulation.controller.controller_world import run_history
 from tests.simulation.controller.seeded_bugs import BUGS, SeededBug
 
 ROOT = Path(__file__).parents[3]
-HISTORIES = int(os.environ.get("CONTROLLER_HISTORIES", "60"))
+HISTORIES = int(os.environ.get("CONTROLLER_HISTORIES", "120"))
 HISTORIES_UNTIL_FOUND = 30
 
 

@@ -140,7 +140,7 @@ class Troubles:
             self._world.go_on(node)
         for broker in self._world.brokers.values():
             broker.is_cut_off = False
-            if not broker.is_running or broker.lifecycle.phase is Phase.PENDING_SHUTDOWN:
+            if not broker.is_running or broker.lifecycle.phase in (Phase.PENDING_SHUTDOWN, Phase.ENDED):
                 broker.kill()
                 broker.start()
 

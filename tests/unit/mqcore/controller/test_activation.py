@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqcore.controller.cluster_commands import Activate
+from mqcore.controller.commands import Alteration
 from mqcore.controller.facts import ConfigChanged, FeatureLevelSet, ResourceType
 from mqcore.controller.setting_layers import ConfigSource, cluster_value, effective_settings, layers
 from mqcore.identity import Offset
@@ -88,6 +89,18 @@ def test_min_isr_cannot_be_set_for_one_broker(cluster: Cluster) -> None:
 
 def test_a_value_for_one_broker_from_an_older_version_does_not_count(cluster: Cluster) -> None:
     cluster.machine.apply(ConfigChanged(BROKER, "1", MIN_ISR, "1"))
+    assert min_isr(cluster, {}) == ("2", "2")
+    remove = (MIN_ISR, Alteration.DELETE, None)
+    assert cluster.errors(alter(edits("1", remove, kind=BROKER))) == [ErrorCode.NONE]
+    assert not cluster.image.configs(BROKER, "1")
+
+
+@pytest.mark.parametrize("replace_all", [False, True])
+def test_the_min_isr_of_the_cluster_cannot_be_removed(cluster: Cluster, replace_all: bool) -> None:
+    """The file of the next controller would set it again, perhaps to another value."""
+    changes = () if replace_all else ((MIN_ISR, Alteration.DELETE, None),)
+    removal = alter(edits("", *changes, kind=BROKER, replace_all=replace_all))
+    assert cluster.errors(removal) == [ErrorCode.INVALID_CONFIG]
     assert min_isr(cluster, {}) == ("2", "2")
 
 

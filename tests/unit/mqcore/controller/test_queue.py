@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -142,6 +141,6 @@ def test_a_broker_that_falls_silent_is_fenced_at_its_time_without_a_command(driv
     driver.clock.advance(fenced - 1)
     assert driver.journal.kept[kept:] == [unfenced]
     driver.clock.advance(1)
-    assert driver.journal.kept[kept:] == [unfenced, replace(unfenced, fenced=True)]
+    assert driver.journal.kept[kept:] == [unfenced, unfenced._replace(fenced=True)]
     driver.clock.advance(1_000_000)
     assert len(driver.journal.kept) == kept + 2
