@@ -13,7 +13,6 @@ from dataclasses import replace
 from mqcore.identity import BrokerId, LeaderEpoch
 from mqcore.log.epochs import EpochEnd
 from mqcore.raft.messages import (
-    EpochResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
@@ -91,9 +90,7 @@ def lose_request(view: View, request: Request) -> Ready:
     return view.step(replace(role, asked=None, download=None, retry_at=view.after(view.rules.retry_ms)))
 
 
-def take_response(
-    view: View, request: Request, response: FetchResponse | FetchSnapshotResponse | EpochResponse
-) -> Ready:
+def take_response(view: View, request: Request, response: FetchResponse | FetchSnapshotResponse) -> Ready:
     role = view.state.role
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
@@ -109,8 +106,6 @@ def take_response(
             return _take_fetched(view, role, response)
         case FetchSnapshotResponse():
             return _take_snapshot_part(view, role, response)
-        case EpochResponse():
-            return fetch(view, role)
 
 
 def _take_fetched(view: View, role: Follower, response: FetchResponse) -> Ready:
@@ -133,8 +128,7 @@ def _take_fetched(view: View, role: Follower, response: FetchResponse) -> Ready:
 
 def truncation_point(log: LogView, diverging: EpochEnd) -> int:
     """The logs cannot agree past the end of that epoch in either of them."""
-    own = log.end_of(diverging.epoch)
-    return max(log.start, min(own.end_offset, diverging.end_offset))
+    return max(0, min(log.end_of(diverging.epoch).end_offset, diverging.end_offset))
 
 
 def _stop(view: View, reason: str) -> Ready:

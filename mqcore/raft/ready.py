@@ -1,8 +1,9 @@
 """Values: what goes into a voter's decision and what comes out of it.
 
 The shell carries a `Ready` out in this order: persist, log, apply, send. It appends and cuts the log itself and reports
-the change as `LogMoved`; a sync that ends and a stored part of a snapshot are such changes, too. If fetched bytes turn
-out to be damaged, it drops the `Ready` and reports the request as `Unanswered`.
+the change as `LogMoved`; a sync that ends and a stored part of a snapshot are such changes, too. If the disk is full or
+fetched bytes turn out to be damaged, it drops the whole `Ready`, which then has not happened, and reports the request
+that was answered as `Unanswered`.
 """
 
 from __future__ import annotations

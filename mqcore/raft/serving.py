@@ -32,6 +32,8 @@ def mismatch(log: LogView, request: FetchRequest) -> SnapshotId | EpochEnd | Non
         or (request.offset == log.start and request.last_epoch != snapshot.epoch)
     ):
         return snapshot
+    if snapshot is None and request.offset == 0:
+        return None
     end = log.end_of(request.last_epoch)
     if end.epoch < 0:
         return EpochEnd(log.last_epoch, log.end)

@@ -1,8 +1,8 @@
 """Machine: one node of the metadata quorum: pull Raft with KRaft's requests, pre-vote and check-quorum.
 
 `decide` reads and returns a `Ready`; the shell persists the election, changes the log, calls `apply`, and only then
-sends. So no message leaves before what it relies on is durable. If persisting or the log fails, the shell does not
-apply and stops: another start continues from the disk.
+sends. So no message leaves before what it relies on is durable. If the disk fails, the shell stops, and another start
+continues from the disk.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from random import Random
@@ -12,6 +13,7 @@ from uuid import UUID
 
 from mqcore.disk.memory import Crashed, MemoryDisk
 from mqcore.identity import BrokerId, LeaderEpoch, Millis
+from mqcore.log.errors import LogFailed
 from mqcore.raft.messages import (
     FetchResponse,
     FetchSnapshotResponse,
@@ -26,6 +28,7 @@ from mqcore.raft.messages import (
 from mqcore.raft.quorum_file import QuorumFile
 from mqcore.raft.quorum_log import FOLDER, QuorumLog
 from mqcore.raft.ready import (
+    Answered,
     AppendFetched,
     AppendLeaderChange,
     AppendVoters,
@@ -38,6 +41,7 @@ from mqcore.raft.ready import (
     StoreSnapshotPart,
     Tick,
     Truncate,
+    Unanswered,
 )
 from mqcore.raft.snapshots import Snapshots, founding_snapshot
 from mqcore.raft.state import Leader
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 RULES = QuorumRules(frozenset(BrokerId(number) for number in (1, 2, 3)))
 FAST_RULES = replace(RULES, fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20)
 PART_BYTES = 150
+RETRY_MS = 50
 FETCH_BYTES = 400
 
 
@@ -146,13 +151,23 @@ class Node:
                 self._handle_one(self._events.popleft())
         except Crashed:
             self.world.lose_process(self)
+        except LogFailed:
+            self.world.kill(self)
+            self.world.start_later(self)
         finally:
             self._is_handling = False
 
     def _handle_one(self, event: Event) -> None:
         assert self.voter is not None and self.log is not None
         ready = self.voter.decide(event, self.log, Millis(self.world.now))
-        self.carry_out(ready)
+        try:
+            self.carry_out(ready)
+        except OSError:  # the disk is full; a decision that is dropped as a whole has not happened
+            if isinstance(event, Answered):
+                self._events.append(Unanswered(event.node, event.request))
+            self._timer_at = self.world.now + RETRY_MS
+            self.world.call_later(RETRY_MS, self, self._on_timer)
+            return
         self.world.note(self, event)
         self.voter.check(self.log)
         self.world.invariants.after_event(self)
@@ -244,7 +259,10 @@ class Node:
         values, self.pending = self.pending, []
         before = self.log.end
         records = [Record(0, self.world.now, b"value", value) for value in values]
-        end = self.log.append_records(records, self.voter.epoch, self.world.now)
+        try:
+            end = self.log.append_records(records, self.voter.epoch, self.world.now)
+        except OSError:
+            return  # the disk is full; the clients get an error
         self.world.invariants.on_append(self, before)
         self.acks.extend((end, value) for value in values)
         self._events.append(LogMoved())
@@ -270,7 +288,8 @@ class Node:
             self.world.invariants.acknowledged.append(self.acks.popleft())
         start = self.log.snapshot.end if self.log.snapshot else 0
         if self.image.end - start >= self.snapshot_every:
-            self.log.write_snapshot(self.image.end, self.image.records(), self.world.now)
+            with suppress(OSError):  # the disk is full; the next commit tries again
+                self.log.write_snapshot(self.image.end, self.image.records(), self.world.now)
 
     def _set_timer(self) -> None:
         assert self.voter is not None and self.log is not None

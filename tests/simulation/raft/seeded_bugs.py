@@ -136,7 +136,6 @@ BUGS: tuple[SeededBug, ...] = (
         "a voter whose damaged log was cut votes and stands",
         f"{SCENARIOS}::test_a_voter_whose_damaged_log_was_cut_does_not_vote_before_it_has_caught_up",
         (Replacement(electing, "is_trusted", _always),),
-        seed=1,
     ),
     SeededBug(
         "M31",

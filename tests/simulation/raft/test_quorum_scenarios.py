@@ -1,6 +1,7 @@
 """The classic ways in which a quorum loses data or its leader, each as one short story.
 
-S25 to S30 are the scenarios of KRaft's and Raft's own tests. Each rule is switched off in a control, which must fail.
+S25 to S30 are the scenarios of KRaft's and Raft's own tests; S26 needs one voter only and is in its unit test. Each
+rule is switched off in a control, which must fail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Seeded histories of three voters whose processes, disks and network fail, with invariants after every event."""
+"""Seeded histories of three voters whose processes, disks and network fail, with invariants after every event.
+
+`RAFT_HISTORIES` says how many. `python -m tests.simulation.raft.history` runs more, and replays one by its seed.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def begin(world: World, trouble: Trouble) -> None:
 
 
 def _restart_after(world: World, node: Node, ms: int) -> None:
-    world.call_later(ms, node, node.start)
+    world.start_later(node, ms)
 
 
 def _kill(world: World, node: Node, trouble: Trouble) -> None:
@@ -125,6 +125,14 @@ def _slow_disk(world: World, node: Node, trouble: Trouble) -> None:
     world.call_later(trouble.ms, None, partial(setattr, node, "disk_slowness", 1.0))
 
 
+def _full_disk(world: World, node: Node, trouble: Trouble) -> None:
+    if node.is_up:
+        full = 1 << 40
+        node.disk.capacity = full
+        node.disk.capacity = full - node.disk.free_bytes() + trouble.choice % 400
+        world.call_later(trouble.ms, None, partial(setattr, node.disk, "capacity", None))
+
+
 def _stragglers(world: World, node: Node, trouble: Trouble) -> None:
     world.straggler_rate = 0.2
     world.call_later(trouble.ms, None, partial(setattr, world, "straggler_rate", 0.02))
@@ -179,6 +187,7 @@ KINDS: dict[str, Callable[[World, Node, Trouble], None]] = {
     "isolate leader": _isolate_leader,
     "pause": _pause,
     "slow disk": _slow_disk,
+    "full disk": _full_disk,
     "stragglers": _stragglers,
     "resign": _resign,
     "wipe": _wipe,

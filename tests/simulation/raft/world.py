@@ -176,7 +176,20 @@ class World:
     def lose_process(self, node: Node) -> None:
         """The disk has raised `Crashed` as arranged; the node comes back later."""
         self.cut_power(node)
-        self.call_later(300, node, node.start)
+        self.start_later(node)
+
+    def start_later(self, node: Node, delay_ms: int = 300) -> None:
+        """Start the process, and try again while its disk is full."""
+
+        def start() -> None:
+            try:
+                node.start()
+            except OSError:
+                node.crash()
+                node.disk.crash("kill")
+                self.start_later(node)
+
+        self.call_later(delay_ms, node, start)
 
     def wipe(self, node: Node) -> None:
         """The folder is lost. The node comes back with a new directory id."""
@@ -199,7 +212,7 @@ class World:
         self.cuts.clear()
         self.straggler_rate = 0.0
         for node in self.nodes.values():
-            node.is_paused, node.disk_slowness = False, 1.0
+            node.is_paused, node.disk_slowness, node.disk.capacity = False, 1.0, None
             if not node.is_up:
                 node.start()
 

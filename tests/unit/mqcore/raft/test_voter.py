@@ -479,6 +479,18 @@ def test_a_voter_told_to_cut_what_is_committed_stops_with_an_alarm() -> None:
     assert driver.decide(Tick()).sends == () and driver.voter.deadline(driver.log) is None
 
 
+def test_a_voter_told_to_cut_below_its_snapshot_stops_with_an_alarm() -> None:
+    driver = Driver(high_watermark=10)
+    driver.log = FakeLog(start=10, epochs=((1, 10),), snapshot=SnapshotId(10, LeaderEpoch(1)))
+    _, request = following(driver)
+    assert driver.decide(Answered(TWO.id, request, response(diverging=EpochEnd(1, 4)))).state.alarm is not None
+
+
+def test_an_empty_replica_fetches_from_a_log_without_a_snapshot() -> None:
+    ready = elected().decide(Received(TICKET, fetch_request(THREE, offset=0, last_epoch=-1)))
+    assert fetched(ready).records_from == 0
+
+
 def test_a_voter_sent_back_to_an_older_snapshot_stops_with_an_alarm() -> None:
     driver, request = following(Driver(high_watermark=6))
     older = SnapshotId(5, LeaderEpoch(1))
