@@ -392,6 +392,33 @@ def a_follower_behind_the_log_start_begins_inside_a_batch(bench: Bench) -> None:
     assert bench.isr == ALL
 
 
+def a_message_about_a_deleted_topic_means_nothing_to_the_next_one(bench: Bench) -> None:
+    """Trap 23: the next topic has the same name, the same folders and the same leader epochs, but another id."""
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    answers = bench.produce(1, 0)
+    bench.replicate(3)
+    proposal = bench.proposal(1)
+    assert proposal is not None and not answers
+    bench.recreate()
+    bench.tell(1)
+    assert errors(answers) == ["NOT_LEADER_OR_FOLLOWER"] and bench.records(1) == []
+    bench.brokers[BrokerId(2)].fetch_all()
+    late = bench.on_its_way(2, FetchRecords)
+    assert late is not None and late.request.partition != bench.partition
+    late.deliver()
+    assert late.answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    bench.controller_reads(proposal)
+    proposal.finish()
+    assert bench.isr == ALL and bench.leader(1).isr.is_certain
+    bench.tell(2, 3)
+    late.finish()
+    answers = bench.produce(1, 1)
+    bench.replicate(2, 3)
+    assert acknowledged(answers) and bench.records(2) == bench.records(3) == [RecordId(1, 1)]
+
+
 def a_follower_promises_only_what_it_has_synced(bench: Bench) -> None:
     """With flush.messages=1: what is acknowledged survives if all brokers lose their power at once."""
     bench = Bench(replace(bench.setup, durable_only=True))
@@ -457,6 +484,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         s20_a_slow_follower_leaves_the_isr_and_comes_back,
         s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it,
         a_follower_behind_the_log_start_begins_inside_a_batch,
+        a_message_about_a_deleted_topic_means_nothing_to_the_next_one,
         a_follower_promises_only_what_it_has_synced,
         s17_after_an_unclean_election_the_logs_become_equal_and_readers_notice_the_loss,
     )
