@@ -16,7 +16,7 @@ from mqcore.partitions.terms import AlterOutcome, Applied, NotApplied, Proposal,
 from mqcore.wire.errors import ErrorCode
 
 REFUSALS = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""The controller has read the proposal and left it at that. Every other error leaves open what has happened: even
+"""The controller has read the proposal and refused it. Every other error leaves open what has happened: even
 NOT_CONTROLLER may come from a controller that lost leadership after it had written the change."""
 
 

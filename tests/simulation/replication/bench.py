@@ -153,6 +153,11 @@ class Bench(World):
             self.replica(number).tick()
         self.check()
 
+    def recreate(self) -> None:
+        """Delete the topic and create another one under its name. The brokers are not told yet."""
+        self.recreate_topic(self.partition)
+        (self.partition,) = self.partitions
+
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
     def on_its_way(self, number: int, kind: type) -> Held | None:

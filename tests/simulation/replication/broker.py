@@ -14,17 +14,19 @@ from mqcore.partitions.leader import LeaderRules
 from mqcore.partitions.reads import ReplicaFetch
 from mqcore.partitions.terms import NO_LEADER, Proposal
 from mqcore.replication.altering import AlterAnswer, AlterAsk, LinkFault
+from mqcore.wire.errors import ErrorCode
 from mqcore.wire.fetch import FetchedPartition
 from tests.simulation.replication.controller import Heartbeat, Image, Register, Registered
 from tests.simulation.replication.events import Events, Node
 from tests.simulation.replication.network import Network
-from tests.simulation.replication.replica import Replica
+from tests.simulation.replication.replica import Produced, Replica
 from tests.simulation.replication.setup import Setup
 
 TICK_MS = 50
 HEARTBEAT_MS = 200
 FETCH_TIMEOUT_MS = 600
 REQUEST_TIMEOUT_MS = 400
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_ID
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
@@ -81,7 +83,7 @@ class Broker:
         self._network = network
         self._controller = controller
         self._peers = peers
-        self._partitions = partitions
+        self._names = dict(partitions)  # as its copy of the metadata log says; it survives crashes
         self._rules = rules
         self._setup = setup
         self._altering = setup.altering(broker_id)
@@ -98,13 +100,30 @@ class Broker:
         self.node.is_running, self.node.is_paused, self.node.backlog = True, False, []
         self.broker_epoch, self.image, self._altering = -1, Image(-1, {}, {}), self._setup.altering(self.id)
         self._asks_controller, self._beat_at = False, 0
-        known = CheckpointFile(self.disk, HIGH_WATERMARKS).read()
         self.replicas = {}
-        for partition, name in self._partitions.items():
-            replica = self._setup.replica(self, name, self.disk, known.get(name, 0), self._rules, self._setup.parts)
-            self.replicas[partition] = replica
-            self._observer.opened(self, replica)
+        for partition, name in self._names.items():
+            self._open(partition, name)
         self.later(0, "tick", self._tick)
+
+    def _open(self, partition: TopicIdPartition, name: TopicPartition) -> None:
+        known = CheckpointFile(self.disk, HIGH_WATERMARKS).read().get(name, 0)
+        replica = self._setup.replica(self, name, self.disk, known, self._rules, self._setup.parts)
+        self.replicas[partition] = replica
+        self._observer.opened(self, replica)
+
+    def _remove(self, partition: TopicIdPartition) -> None:
+        """The topic was deleted. What the checkpoint says about its name must not apply to the next topic."""
+        replica = self.replicas.pop(partition)
+        replica.remove()
+        self._altering.withdraw(partition)
+        del self._names[partition]
+        self._write_high_watermarks()
+        self.disk.remove(str(replica.name))
+        self.disk.sync_directory("")
+
+    def _write_high_watermarks(self) -> None:
+        offsets = {replica.name: int(replica.high_watermark) for replica in self.replicas.values()}
+        CheckpointFile(self.disk, HIGH_WATERMARKS).write(offsets)
 
     def crash(self, kind: str) -> None:
         self.node.is_running = False
@@ -148,8 +167,7 @@ class Broker:
         self.fetch_all()
         self.send_proposals()
         if now % 1000 < TICK_MS:
-            offsets = {replica.name: int(replica.high_watermark) for replica in self.replicas.values()}
-            CheckpointFile(self.disk, HIGH_WATERMARKS).write(offsets)
+            self._write_high_watermarks()
         self.later(TICK_MS, "tick", self._tick)
 
     def _ask_controller(self) -> None:
@@ -190,7 +208,12 @@ class Broker:
         if image.version <= max(self.image.version, self._image_needed):
             return True
         self.image = image
+        for partition in [one for one in self.replicas if one not in image.terms]:
+            self._remove(partition)
         for partition, term in image.terms.items():
+            if partition not in self.replicas:
+                self._names[partition] = image.names[partition]
+                self._open(partition, image.names[partition])
             replica = self.replicas[partition]
             if term.leader_epoch == replica.leader_epoch and replica.role is not None:
                 replica.learned(term)
@@ -242,7 +265,8 @@ class Broker:
     def _on_altered(self, ask: AlterAsk, answer: AlterAnswer | None) -> None:
         for partition, proposal, outcome in self._altering.answered(ask, answer or LinkFault("no answer")):
             self._events.note(f"settled {type(outcome).__name__}")
-            self._settle(self.replicas[partition], proposal, outcome)
+            if partition in self.replicas:
+                self._settle(self.replicas[partition], proposal, outcome)
         self.send_proposals()
 
     def _settle(self, replica: Replica, proposal: Proposal, outcome: Any) -> None:
@@ -254,6 +278,9 @@ class Broker:
         match request:
             case Image():
                 reply(True if self.apply(request) else None)
+            case FetchRecords() | ProduceRecords() | ConsumeRecords() if request.partition not in self.replicas:
+                is_produce = isinstance(request, ProduceRecords)
+                reply(Produced(UNKNOWN) if is_produce else FetchedPartition(0, UNKNOWN))
             case FetchRecords(partition, fetch):
                 self.replicas[partition].serve(fetch, reply)
             case ProduceRecords(partition, batch, acks):

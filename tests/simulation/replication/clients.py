@@ -86,6 +86,11 @@ class Producer(Client):
         self._attempt = 0
         self._tick()
 
+    def retire(self) -> None:
+        """Its topic is gone, so nothing it has sent will be answered."""
+        self.writes, self._attempt = False, self._attempt + 1
+        self.pending.clear()
+
     def _tick(self) -> None:
         if self.writes and len(self.pending) < self.window:
             batch = self._new_batch()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mqcore.identity import BrokerId, LeaderEpoch, Millis, TopicIdPartition
+from mqcore.identity import BrokerId, LeaderEpoch, Millis, TopicIdPartition, TopicPartition
 from mqcore.partitions.terms import NO_BROKER_EPOCH, NO_LEADER, Applied, Proposal, Term
 from mqcore.replication.altering import AlterAnswer, AlterAsk
 from mqcore.wire.errors import ErrorCode
@@ -45,6 +45,7 @@ class Image:
     version: int
     terms: Mapping[TopicIdPartition, Term]
     broker_epochs: Mapping[BrokerId, int]  # of brokers that are not fenced
+    names: Mapping[TopicIdPartition, TopicPartition] = field(default_factory=dict)
 
 
 @dataclass
@@ -53,15 +54,25 @@ class ControllerModel:
     allows_unclean: bool = False
     version: int = 0
     terms: dict[TopicIdPartition, Term] = field(default_factory=dict)
+    names: dict[TopicIdPartition, TopicPartition] = field(default_factory=dict)
     brokers: dict[BrokerId, Registration] = field(default_factory=dict)
     image: Image = field(init=False)
 
     def __post_init__(self) -> None:
         self._changed()
 
-    def create(self, partition: TopicIdPartition, replicas: tuple[BrokerId, ...], min_isr: int) -> None:
+    def create(
+        self, partition: TopicIdPartition, name: TopicPartition, replicas: tuple[BrokerId, ...], min_isr: int
+    ) -> None:
+        self.names[partition] = name
         self.terms[partition] = Term(NO_LEADER, LeaderEpoch(0), 0, replicas, frozenset(replicas), min_isr)
+        self._elect_all()
+
+    def delete(self, partition: TopicIdPartition) -> Term:
+        del self.names[partition]
+        term = self.terms.pop(partition)
         self._changed()
+        return term
 
     def register(self, request: Register, now: Millis) -> Registered | None:
         """None for a late request of an earlier life. The old registration is fenced before the new one counts."""
@@ -141,7 +152,7 @@ class ControllerModel:
     def _changed(self) -> None:
         self.version += 1
         alive = {broker: known.broker_epoch for broker, known in self.brokers.items() if not known.is_fenced}
-        self.image = Image(self.version, dict(self.terms), alive)
+        self.image = Image(self.version, dict(self.terms), alive, dict(self.names))
 
     # ── AlterPartition ───────────────────────────────────────────────────────────────────────────
 

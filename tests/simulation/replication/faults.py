@@ -53,6 +53,9 @@ class Faults:
                 self._clog(trouble, (controller.name, "alter"))
             case "move leader":
                 self._world.move_leaders(first.id)
+            case "recreate topic":
+                for partition in list(self._world.partitions):
+                    self._world.recreate_topic(partition)
             case "flap":
                 self._flap(first)
             case "stragglers":

@@ -23,10 +23,7 @@ def run_history(seed: int, setup: Setup | None = None) -> World:
     Faults(world, planned_troubles(world))
     world.start()
     for partition in world.partitions:
-        world.add_producer(partition, acks=-1)
-        world.add_producer(partition, acks=-1)
-        world.add_producer(partition, acks=1)
-        world.add_consumer(partition)
+        world.add_clients(partition)
     try:
         world.events.run_until(TROUBLED_MS)
         world.heal()

@@ -93,6 +93,7 @@ class Replica:
         self.content: list[RecordId] = self.read_content()  # by offset
         self.agreed = 0  # how far the test has compared it with what is committed
         self._is_syncing = False
+        self._is_removed = False
         self._parked: list[tuple[ReplicaFetch, Reply]] = []
 
     # ── roles ────────────────────────────────────────────────────────────────────────────────────
@@ -124,6 +125,10 @@ class Replica:
     def stand_down(self, leader_epoch: LeaderEpoch) -> None:
         self._end_term()
         self.leader_epoch, self.role = leader_epoch, None
+
+    def remove(self) -> None:
+        self.stand_down(self.leader_epoch)
+        self._is_removed = True
 
     def _end_term(self) -> None:
         self.acknowledgements.fail(NotLeader("the term is over"))
@@ -286,6 +291,8 @@ class Replica:
 
     def sync(self) -> None:
         self._is_syncing = False
+        if self._is_removed:
+            return
         self.log.sync()
         if isinstance(self.role, LeaderState):
             self._after(self.role.log_moved())

@@ -1,4 +1,4 @@
-"""Stories that have broken replicated logs before, told message by message. Each asserts what a correct one does.
+"""Situations that have broken replicated logs before, message by message. Each asserts what a correct one does.
 
 S1 and so on are the numbers of the design's list. A seeded bug has to fail in the scenario that its entry names.
 """
@@ -270,7 +270,7 @@ def s13_a_broker_that_has_lost_its_disk_is_not_taken_for_its_former_self(bench: 
     assert proposal.answer == AlterAnswer({bench.partition: ErrorCode.INELIGIBLE_REPLICA}) and bench.isr == {1, 2}
 
 
-def a_refused_proposal_frees_the_high_watermark(bench: Bench) -> None:
+def a_refused_proposal_no_longer_holds_the_high_watermark(bench: Bench) -> None:
     without_three(bench)
     bench.unfence(3)
     bench.tell(1, 2, 3)
@@ -359,7 +359,7 @@ def s20_a_slow_follower_leaves_the_isr_and_comes_back(bench: Bench) -> None:
     assert bench.isr == ALL
 
 
-def s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it(bench: Bench) -> None:
+def s24_a_new_leader_does_not_report_the_committed_end_before_it_knows_it(bench: Bench) -> None:
     answers = bench.produce(1, 0, 1)
     bench.replicate(2, 3)
     assert acknowledged(answers) and bench.leader(1).knows_committed_end
@@ -390,6 +390,33 @@ def a_follower_behind_the_log_start_begins_inside_a_batch(bench: Bench) -> None:
     assert bench.records(3) == bench.records(1) == [GONE, GONE, GONE, *(RecordId(1, number) for number in (3, 4, 5))]
     bench.alter(1)
     assert bench.isr == ALL
+
+
+def a_message_about_a_deleted_topic_means_nothing_to_the_next_one(bench: Bench) -> None:
+    """Trap 23: the next topic has the same name, the same folders and the same leader epochs, but another id."""
+    without_three(bench)
+    bench.unfence(3)
+    bench.tell(1, 2, 3)
+    answers = bench.produce(1, 0)
+    bench.replicate(3)
+    proposal = bench.proposal(1)
+    assert proposal is not None and not answers
+    bench.recreate()
+    bench.tell(1)
+    assert errors(answers) == ["NOT_LEADER_OR_FOLLOWER"] and bench.records(1) == []
+    bench.brokers[BrokerId(2)].fetch_all()
+    late = bench.on_its_way(2, FetchRecords)
+    assert late is not None and late.request.partition != bench.partition
+    late.deliver()
+    assert late.answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    bench.controller_reads(proposal)
+    proposal.finish()
+    assert bench.isr == ALL and bench.leader(1).isr.is_certain
+    bench.tell(2, 3)
+    late.finish()
+    answers = bench.produce(1, 1)
+    bench.replicate(2, 3)
+    assert acknowledged(answers) and bench.records(2) == bench.records(3) == [RecordId(1, 1)]
 
 
 def a_follower_promises_only_what_it_has_synced(bench: Bench) -> None:
@@ -450,13 +477,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         s11_a_proposal_without_an_answer_stays_in_force,
         s12_a_proposal_that_has_not_seen_the_newest_isr_is_refused,
         s13_a_broker_that_has_lost_its_disk_is_not_taken_for_its_former_self,
-        a_refused_proposal_frees_the_high_watermark,
+        a_refused_proposal_no_longer_holds_the_high_watermark,
         a_late_proposal_that_is_applied_after_all_does_no_harm,
         s18_acks_all_needs_min_insync_replicas_before_and_after_the_append,
         s19_a_leader_without_controller_acknowledges_and_shows_nothing_new,
         s20_a_slow_follower_leaves_the_isr_and_comes_back,
-        s24_a_new_leader_keeps_its_committed_end_to_itself_until_it_knows_it,
+        s24_a_new_leader_does_not_report_the_committed_end_before_it_knows_it,
         a_follower_behind_the_log_start_begins_inside_a_batch,
+        a_message_about_a_deleted_topic_means_nothing_to_the_next_one,
         a_follower_promises_only_what_it_has_synced,
         s17_after_an_unclean_election_the_logs_become_equal_and_readers_notice_the_loss,
     )

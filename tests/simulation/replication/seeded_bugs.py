@@ -193,7 +193,7 @@ SEEDED_BUGS = (
         "M6",
         "a refused proposal is never given up",
         _leader(IgnoresRefusals),
-        "a_refused_proposal_frees_the_high_watermark",
+        "a_refused_proposal_no_longer_holds_the_high_watermark",
     ),
     SeededBug(
         "M7",

@@ -15,7 +15,7 @@ from tests.simulation.replication.records import RecordId
 from tests.simulation.replication.scenarios import acknowledged
 from tests.simulation.replication.setup import Setup
 
-Story = Callable[..., list[RecordId]]
+Scenario = Callable[..., list[RecordId]]
 
 KEPT = [RecordId(1, number) for number in range(4)]
 
@@ -70,13 +70,13 @@ def restart(bench: Bench, leader: int, *, others: tuple[int, ...], crashed: tupl
     return bench.records(1)
 
 
-@pytest.mark.parametrize("story", [last_replica_standing, whole_cluster])
-def test_with_flush_messages_one_no_acknowledged_record_is_lost(story: Story) -> None:
+@pytest.mark.parametrize("scenario", [last_replica_standing, whole_cluster])
+def test_with_flush_messages_one_no_acknowledged_record_is_lost(scenario: Scenario) -> None:
     for seed in range(12):
-        assert story(seed, durable_only=True) == KEPT, seed
+        assert scenario(seed, durable_only=True) == KEPT, seed
 
 
-@pytest.mark.parametrize("story", [last_replica_standing, whole_cluster])
-def test_without_it_acknowledged_records_can_be_lost(story: Story) -> None:
+@pytest.mark.parametrize("scenario", [last_replica_standing, whole_cluster])
+def test_without_it_acknowledged_records_can_be_lost(scenario: Scenario) -> None:
     """The negative control, and what this design gives up."""
-    assert any(story(seed, durable_only=False) != KEPT for seed in range(12))
+    assert any(scenario(seed, durable_only=False) != KEPT for seed in range(12))

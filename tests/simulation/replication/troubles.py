@@ -33,6 +33,7 @@ KINDS: Final = {
     "late proposals": 3,
     "flap": 3,
     "move leader": 4,
+    "recreate topic": 2,
     "stragglers": 2,
 }
 POWER: Final = {"power": 4, "power all": 1}

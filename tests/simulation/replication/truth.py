@@ -48,13 +48,17 @@ class Truth:
         self._is_changed = True
         self._found: Violated | None = None
 
+    def recreated(self, old: TopicIdPartition, new: TopicIdPartition) -> None:
+        """What was committed to a deleted topic no longer matters; the new one begins empty."""
+        del self.partitions[old]
+        self.partitions[new] = PartitionTruth()
+
     # ── what brokers and clients report ──────────────────────────────────────────────────────────
 
     def moved(self, broker: Broker, replica: Replica) -> None:
         self._is_changed = True
-        partition = self._partition_of(broker, replica)
-        truth = self.partitions[partition]
-        if isinstance(replica.role, LeaderState):
+        truth = self.partitions.get(self._partition_of(broker, replica))
+        if truth is not None and isinstance(replica.role, LeaderState):
             truth.committed += replica.content[truth.end : replica.high_watermark]
 
     def opened(self, broker: Broker, replica: Replica) -> None:
@@ -62,9 +66,9 @@ class Truth:
         replica.agreed = 0
 
     def acknowledged(self, partition: TopicIdPartition, number: int, count: int, offset: int, acks: int) -> None:
-        committed = self.partitions[partition].committed
-        if acks != -1 or self.tolerates_loss:
+        if acks != -1 or self.tolerates_loss or partition not in self.partitions:
             return
+        committed = self.partitions[partition].committed
         for delta in range(count):
             at = offset + delta
             if at >= len(committed):
@@ -79,6 +83,8 @@ class Truth:
 
     def _has(self, broker: Broker, partition: TopicIdPartition, offset: int) -> bool:
         """Running or not: a process that is killed keeps its files."""
+        if partition not in broker.replicas:
+            return False
         content = broker.replicas[partition].content
         return offset < len(content) and content[offset] == self.partitions[partition].committed[offset]
 
@@ -90,12 +96,14 @@ class Truth:
             self._found = Violated("acknowledged is in the leader's log", f"{number} at {offset}")
 
     def seen(self, partition: TopicIdPartition, offset: int, record: RecordId) -> None:
+        if partition not in self.partitions:
+            return
         committed = self.partitions[partition].committed
         if (offset >= len(committed) or committed[offset] != record) and not self.tolerates_loss:
             raise Violated("consistent read", f"{record} at {offset}, committed up to {len(committed)}")
 
     def lost_place(self, partition: TopicIdPartition, offset: int) -> None:
-        if not self.tolerates_loss:
+        if not self.tolerates_loss and partition in self.partitions:
             raise Violated("consistent read", f"offset {offset} is gone")
 
     # ── properties ───────────────────────────────────────────────────────────────────────────────

@@ -38,9 +38,9 @@ class World:
         self.partitions = {
             TopicIdPartition(UUID(int=7), index): TopicPartition("orders", index) for index in range(count)
         }
-        for index, partition in enumerate(self.partitions):
+        for index, (partition, name) in enumerate(self.partitions.items()):
             replicas = BROKERS[index % 3 :] + BROKERS[: index % 3]
-            self.controller.create(partition, replicas, self.min_isr)
+            self.controller.create(partition, name, replicas, self.min_isr)
         self.brokers: dict[BrokerId, Broker] = {}
         self.truth = Truth(self.controller, self.brokers)
         rules = LeaderRules(lag_ms_max=1000, retry_ms=100, durable_only=self.durable_only)
@@ -61,6 +61,7 @@ class World:
         self.consumers: list[Consumer] = []
         self.is_healing = False
         self._numbers = 0
+        self._clients = 0
         self._pushed = dict.fromkeys(BROKERS, -1)
         self._pushing: set[BrokerId] = set()
         self.network.serve(self.controller_node, self._controller_receives)
@@ -114,31 +115,49 @@ class World:
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────
 
+    def add_clients(self, partition: TopicIdPartition) -> None:
+        self.add_producer(partition, acks=-1)
+        self.add_producer(partition, acks=-1)
+        self.add_producer(partition, acks=1)
+        self.add_consumer(partition)
+
     def add_producer(self, partition: TopicIdPartition, acks: int) -> Producer:
-        name = f"p{len(self.producers)}"
         producer = Producer(
-            name,
-            partition,
-            self.events,
-            self.network,
-            list(self.brokers.values()),
-            self.seed * 64 + len(self.producers),
+            f"p{self._clients}", partition, self.events, self.network, [*self.brokers.values()], self._seed()
         )
         self.producers.append(producer)
-        producer.begin(acks, len(self.producers), self._next_number)
+        producer.begin(acks, self._clients, self._next_number)
         producer.on_ack = lambda number, count, offset: self.truth.acknowledged(partition, number, count, offset, acks)
         return producer
 
     def add_consumer(self, partition: TopicIdPartition) -> Consumer:
-        name = f"r{len(self.consumers)}"
-        seed = self.seed * 64 + 32 + len(self.consumers)
-        consumer = Consumer(name, partition, self.events, self.network, list(self.brokers.values()), seed)
+        consumer = Consumer(
+            f"r{self._clients}", partition, self.events, self.network, [*self.brokers.values()], self._seed()
+        )
         self.consumers.append(consumer)
         consumer.begin(
             lambda offset, record: self.truth.seen(partition, offset, record),
             lambda offset: self.truth.lost_place(partition, offset),
         )
         return consumer
+
+    def _seed(self) -> int:
+        self._clients += 1
+        return self.seed * 1024 + self._clients
+
+    def recreate_topic(self, old: TopicIdPartition) -> None:
+        """Delete the topic and create another one under its name. Requests about the old one are still on their way."""
+        new = TopicIdPartition(UUID(int=old.topic_id.int + 1), old.partition)
+        name = self.partitions[new] = self.partitions.pop(old)
+        for producer in [one for one in self.producers if one.partition == old]:
+            producer.retire()
+            self.producers.remove(producer)
+        self.consumers = [consumer for consumer in self.consumers if consumer.partition != old]
+        term = self.controller.delete(old)
+        self.truth.recreated(old, new)
+        self.controller.create(new, name, term.replicas, term.min_isr)
+        self.add_clients(new)
+        self._after_controller()
 
     def _next_number(self, count: int) -> int:
         self._numbers += count
@@ -186,6 +205,8 @@ class World:
         for partition, term in self.controller.terms.items():
             if term.isr != set(term.replicas):
                 return f"the ISR of {partition.partition} is {sorted(term.isr)}"
+            if any(partition not in broker.replicas for broker in self.brokers.values()):
+                return f"a broker has not opened {partition}"
             replicas = [broker.replicas[partition] for broker in self.brokers.values()]
             for replica in replicas:
                 if replica.leader_epoch != term.leader_epoch or replica.content != replicas[0].content:

@@ -52,7 +52,7 @@ def test_a_proposal_with_an_unknown_outcome_counts_until_the_partition_epoch_mov
     assert isr.maximal() == TWO_OF_THREE and isr.is_certain
 
 
-def test_after_an_unknown_outcome_the_committed_isr_may_be_proposed_again_to_end_the_doubt() -> None:
+def test_after_an_unknown_outcome_the_committed_isr_may_be_proposed_to_void_the_older_proposal() -> None:
     isr = Isr(term(ONE, TWO))
     assert isr.propose(TWO_OF_THREE, BROKER_EPOCHS) is None
     isr.settle(propose(isr, ALL), Unknown())
@@ -118,6 +118,6 @@ def test_in_any_order_of_events_the_maximal_isr_contains_what_the_controller_has
     assert all(survives(Isr(term(ONE, TWO)), Random(seed)) for seed in range(300))
 
 
-def test_a_leader_that_takes_every_error_for_a_refusal_loses_count_in_such_orders() -> None:
+def test_a_leader_that_takes_every_error_for_a_refusal_misses_members_in_such_orders() -> None:
     """The negative control of the test above."""
     assert not all(survives(Optimist(term(ONE, TWO)), Random(seed)) for seed in range(30))

@@ -182,8 +182,8 @@ def test_after_a_proposal_without_success_the_leader_proposes_again_after_a_paus
     assert leader.wait(RULES.retry_ms).proposal is not None
 
 
-def test_a_leader_in_doubt_proposes_even_if_it_wants_no_other_isr() -> None:
-    """The follower that it wanted to add has died. Only a newer partition epoch ends the doubt."""
+def test_after_an_unknown_outcome_the_leader_proposes_even_the_isr_that_is_committed() -> None:
+    """The follower that it wanted to add has died. Only a newer partition epoch settles whether it was."""
     leader = LeaderHarness(term(ONE, TWO))
     leader.fetched(TWO)
     proposal = leader.fetched(THREE).proposal
