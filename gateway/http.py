@@ -8,7 +8,6 @@ there does not see these routes; tests/unit/gateway/test_http.py names the ones 
 from __future__ import annotations
 
 import json
-from asyncio import timeout
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from django.http.request import split_domain_port, validate_host
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
+from gateway.deadline import Deadline
 from seckill.web.client_address import is_trusted_peer
 from seckill.web.problems import PROBLEM_CONTENT_TYPE, Problem, problem_body
 from seckill.web.request_limits import (
@@ -103,7 +103,7 @@ def join_headers(headers: Headers) -> dict[str, str]:
 
 async def read_body(protocol: Any) -> bytes:
     try:
-        async with timeout(BODY_SECONDS_MAX):
+        with Deadline(BODY_SECONDS_MAX):
             return bytes(await protocol())
     except TimeoutError:
         raise body_timeout() from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from asyncio import timeout
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from gateway.admission import AdmissionRequest, AdmissionResult, Verdict
 from gateway.admission_fallback import body_fingerprint
 from gateway.backlog_monitor import shared_monitor
 from gateway.batching import MicroBatcher
+from gateway.deadline import Deadline
 from gateway.events import UNITS_MAX, PurchaseRequested
 from gateway.identity import derive_request_id
 from gateway.purchase_queue import ACK_SECONDS_MAX, PurchaseQueue, QueuePermit
@@ -91,7 +91,7 @@ class Purchases:
             raise queue_unavailable()
         self.waiting_count += 1
         try:
-            async with timeout(ACK_SECONDS_MAX):
+            with Deadline(ACK_SECONDS_MAX):
                 user_id = identify_buyer(call)
                 view = await _find_sale(call.sale_id)
                 request = parse_call(call, user_id, view)

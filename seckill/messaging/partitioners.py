@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 from kafka.partitioner import Partitioner
@@ -153,6 +154,7 @@ class HashSlots:
         return self.table.partition_of[slot_of(key)]
 
 
+@lru_cache(maxsize=4096)  # a purchase needs its slot three times
 def slot_of(key: bytes) -> int:
     return _hash(key) % SLOTS
 
