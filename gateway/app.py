@@ -25,7 +25,7 @@ from seckill.config.garbage import tune_collector  # noqa: E402
 from seckill.config.open_files import raise_limit  # noqa: E402
 from seckill.monitoring import logs  # noqa: E402
 
-raise_limit()
+raise_limit(2 * settings.ENVIRONMENT.gateway_connections)
 logs.configure_web_server()
 run_checks()
 threading.Thread(target=sales.keep_fresh, name="sales", daemon=True).start()

@@ -39,6 +39,7 @@ PURCHASES = Histogram(
     ("answer",), buckets=ANSWER_SECONDS_BUCKETS, registry=REGISTRY,
 )  # fmt: skip
 SUBMISSIONS = Counter("seckill_submissions", "requests sent to the broker, by outcome", ("end",), registry=REGISTRY)
+ACKNOWLEDGED, FAILED = SUBMISSIONS.labels("acknowledged"), SUBMISSIONS.labels("failed")
 WAITING = Gauge(
     "seckill_purchases_waiting", "purchases waiting for admission or for the broker's acknowledgement",
     registry=REGISTRY, multiprocess_mode="livesum",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import orjson
 from django.conf import settings
 from redis.exceptions import RedisError
 
@@ -159,8 +159,8 @@ def parse_call(call: PurchaseCall, user_id: str, view: SaleView) -> AdmissionReq
 def parse_json_object(content: bytes) -> dict[str, Any]:
     """An empty body counts as an empty object."""
     try:
-        found = json.loads(content or b"{}")
-    except (ValueError, RecursionError) as error:
+        found = orjson.loads(content or b"{}")
+    except ValueError as error:
         raise Problem(400, "bad-json", "The body is not JSON.") from error
     if not isinstance(found, dict):
         raise Problem(400, "bad-json", "The body is not a JSON object.")

@@ -168,10 +168,10 @@ class PurchaseQueue:
         position = RecordPosition(outcome.topic, outcome.partition, outcome.offset)
         self.breakers.record_acknowledged((position.topic, position.partition), time.monotonic())
         self._acknowledged[request_id] = position
-        metrics.SUBMISSIONS.labels("acknowledged").inc()
+        metrics.ACKNOWLEDGED.inc()
         for caller in callers:
             caller.set_result(position)
 
     def _record_failure(self, under_way: _UnderWay) -> None:
-        metrics.SUBMISSIONS.labels("failed").inc()
+        metrics.FAILED.inc()
         self.breakers.record_failed([under_way.partition], time.monotonic())

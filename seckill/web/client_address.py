@@ -42,7 +42,8 @@ def client_address(meta: Mapping[str, Any]) -> str:
 def identify_client(meta: Mapping[str, Any]) -> ClientAddress:
     """`meta` as in `HttpRequest.META`."""
     peer = str(meta.get("REMOTE_ADDR", ""))
-    trusted, bits = settings.ENVIRONMENT.trusted_proxies, settings.ENVIRONMENT.address_bits_v4
+    environment = settings.ENVIRONMENT
+    trusted, bits = environment.trusted_proxies, environment.address_bits_v4
     client = _classify(peer, trusted, bits)
     if client.is_trusted:
         for text in reversed(str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",")[-HOPS_MAX:]):
