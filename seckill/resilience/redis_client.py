@@ -77,25 +77,25 @@ class _GuardedAsyncConnection:
             return await super().read_response(*arguments, **named)  # type: ignore[misc]
 
 
-def connect(url: str, timeout_s: float = TIMEOUT_SECONDS, open_s: float = OPEN_SECONDS) -> Redis:
+def connect(url: str, timeout_s: float = TIMEOUT_SECONDS, open_s: float | None = None) -> Redis:
     """A client that retries a lost connection once and a timeout never."""
     retry_once = Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
     pool = ConnectionPool.from_url(
         url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, decode_responses=True, retry=retry_once
     )
-    guarded = {"breaker": CircuitBreaker(failures_max=1, open_seconds=open_s)}
+    guarded = {"breaker": CircuitBreaker(failures_max=1, open_seconds=OPEN_SECONDS if open_s is None else open_s)}
     pool.connection_class = type("Guarded", (_GuardedConnection, pool.connection_class), guarded)
     client: Redis = Redis(connection_pool=pool)
     return client
 
 
-def connect_async(url: str, timeout_s: float = TIMEOUT_SECONDS, open_s: float = OPEN_SECONDS) -> AsyncRedis:
+def connect_async(url: str, timeout_s: float = TIMEOUT_SECONDS, open_s: float | None = None) -> AsyncRedis:
     """The same for an event loop."""
     retry_once = AsyncRetry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
     pool = AsyncConnectionPool.from_url(
         url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, decode_responses=True, retry=retry_once
     )
-    guarded = {"breaker": CircuitBreaker(failures_max=1, open_seconds=open_s)}
+    guarded = {"breaker": CircuitBreaker(failures_max=1, open_seconds=OPEN_SECONDS if open_s is None else open_s)}
     pool.connection_class = type("Guarded", (_GuardedAsyncConnection, pool.connection_class), guarded)
     client: AsyncRedis = AsyncRedis(connection_pool=pool)
     return client

@@ -140,8 +140,8 @@ def test_a_taken_port_is_reported_with_the_option_that_changes_it(tmp_path: Path
     [
         (["--port", "rediz=1"], "--port knows postgres, redis, broker"),
         (["--port", "redis=many"], "must be NAME=NUMBER"),
-        (["--port", "live=70000"], "live=70000: a port is a number from 1 to 65535"),
-        (["--port", "live=0"], "live=0: a port is a number from 1 to 65535"),
+        (["--port", "sinks=70000"], "sinks=70000: a port is a number from 1 to 65535"),
+        (["--port", "sinks=0"], "sinks=0: a port is a number from 1 to 65535"),
         (["--scale", "nobody=1"], "unknown services: nobody"),
         (["--scale", "inventory=99"], "inventory can run 0 to 12 times"),
     ],

@@ -69,6 +69,7 @@ function listen() {
   source.addEventListener("open", () => {
     setPolling(false);
     setLost("stream", false);
+    setLost("poll", false); // a poll that failed meanwhile is not repeated
   });
   source.addEventListener("purchase", (event) => {
     const status = JSON.parse(event.data);

@@ -71,7 +71,10 @@ def test_memory_of_redis_beyond_its_data_counts_as_growth(leak: int, found: set[
 
 
 def test_a_process_group_is_measured_and_one_that_has_ended_is_left_out(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True) as child:
+    sleeper = "import time; print('started', flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", sleeper]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"started\n"
         found = growth.processes({"child": child.pid, "gone": 2**22 + 1})
         child.kill()
     assert set(found) == {"child"} and found["child"].rss > MIB // 4 and found["child"].files >= 3
