@@ -104,7 +104,7 @@ def test_every_grafana_panel_shows_data_after_a_rush(project: Project) -> None:
 def test_prometheus_scrapes_each_of_several_gateways(project: Project) -> None:
     project.say("up", "-d", "--no-recreate", "--scale", "gateway=2", "gateway")
     project.wait_until(lambda: asked(project)["gateway"] == ["up", "up"], "Prometheus to find both")
-    assert project.results('count(count by (instance) (seckill_turnstile_waiting{job="gateway"}))') == ["2"]
+    assert project.results('count(count by (instance) (seckill_purchases_waiting{job="gateway"}))') == ["2"]
     project.say("up", "-d", "--no-recreate", "--scale", "gateway=1", "gateway")
     project.wait_until(lambda: asked(project)["gateway"] == ["up"], "Prometheus to forget the other")
 
