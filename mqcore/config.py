@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+from mqcore.config_addresses import ControllerAddress, Listener, check_protocols, parse_listeners, parse_voters
 from mqcore.config_values import BadConfig, abbreviated, host_and_port, parse_value
 
 UNKNOWN_SETTING = "unknown setting; docs/generated/settings.md lists all of them"
@@ -17,17 +18,6 @@ UNKNOWN_SETTING = "unknown setting; docs/generated/settings.md lists all of them
 
 def setting(default: Any, doc: str, *, minimum: int | None = None, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"doc": doc, "minimum": minimum, "choices": choices})
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """An address to listen on, and the address that clients are told to connect to."""
-
-    name: str
-    host: str
-    port: int
-    advertised_host: str
-    advertised_port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +37,13 @@ class BrokerConfig:
         False, "listen on addresses that other machines can reach; every client may read, write and delete everything"
     )
     inter_broker_listener_name: str = setting(
-        "", "listener for which 64 of max.connections are reserved; none if empty"
+        "",
+        "listener through which brokers copy from each other; 64 of max.connections are reserved for it; the first"
+        " of listeners if empty",
+    )
+    controller_listener_names: str = setting("", "the listener of the controller; required with more than one voter")
+    controller_quorum_voters: str = setting(
+        "", "comma-separated ID@HOST:PORT of the controllers, 1 or 3; only this broker if empty"
     )
     log_dirs: str = setting("mqcore-data", "the folder for all data; exactly one")
     log_dirs_min_free_bytes: int = setting(
@@ -88,6 +84,38 @@ class BrokerConfig:
     )
     transaction_max_timeout_ms: int = setting(900000, "longest transaction timeout a client may ask for", minimum=1)
 
+    controller_quorum_fetch_timeout_ms: int = setting(
+        2000, "a controller that hears nothing from the leader for this long calls an election", minimum=50
+    )
+    controller_quorum_election_timeout_ms: int = setting(
+        1000, "how long an election may take; up to twice as long before the first", minimum=50
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = setting(
+        20971520, "write a snapshot of the metadata after this many bytes of records", minimum=1
+    )
+    broker_session_timeout_ms: int = setting(
+        4500, "the controller fences a broker that it has not heard of for this long", minimum=100
+    )
+    broker_heartbeat_interval_ms: int = setting(500, "interval between heartbeats to the controller", minimum=10)
+    auto_leader_rebalance_enable: bool = setting(True, "give leadership back to the first replica of a partition")
+    leader_imbalance_check_interval_seconds: int = setting(
+        300, "interval between checks for partitions that another replica leads", minimum=1
+    )
+    replica_lag_time_max_ms: int = setting(
+        30000, "a follower that has not caught up for this long leaves the in-sync replicas", minimum=100
+    )
+    replica_fetch_wait_max_ms: int = setting(500, "how long a follower's fetch waits for new records", minimum=1)
+    replica_fetch_max_bytes: int = setting(1048576, "bytes of one partition in one follower's fetch", minimum=1024)
+    replica_fetch_response_max_bytes: int = setting(10485760, "bytes of one follower's fetch", minimum=1024)
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        5000, "interval between checkpoints of the high watermarks", minimum=1
+    )
+    replica_selector_class: str = setting(
+        "",
+        "RackAwareReplicaSelector sends a consumer to an in-sync replica in its rack; empty: to the leader",
+        choices=("", "RackAwareReplicaSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+    )
+
     offsets_topic_num_partitions: int = setting(12, "partitions of __consumer_offsets", minimum=1)
     offsets_topic_replication_factor: int = setting(1, "replicas of __consumer_offsets", minimum=1)
     offsets_topic_segment_bytes: int = setting(16777216, "segment size of __consumer_offsets", minimum=1024)
@@ -118,15 +146,32 @@ class BrokerConfig:
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
 
     def listener_list(self) -> tuple[Listener, ...]:
-        bound = _addresses(self.listeners, "listeners")
-        advertised = _addresses(self.advertised_listeners, "advertised.listeners") if self.advertised_listeners else {}
+        bound = parse_listeners(self.listeners, "listeners")
+        advertised = (
+            parse_listeners(self.advertised_listeners, "advertised.listeners") if self.advertised_listeners else {}
+        )
         for name in advertised:
             if name not in bound:
                 raise BadConfig(f"advertised.listeners contains {name}, which is not one of listeners")
-        _check_protocols(self.listener_security_protocol_map, bound)
+        check_protocols(self.listener_security_protocol_map, bound)
         return tuple(
             Listener(name, host, port, *advertised.get(name, (host, port))) for name, (host, port) in bound.items()
         )
+
+    @property
+    def controller_listener(self) -> str:
+        """The name of the listener for other controllers and brokers; empty in a cluster of one without any."""
+        return self.controller_listener_names.strip().upper()
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener that other brokers copy from."""
+        names = [listener.name for listener in self.listener_list() if listener.name != self.controller_listener]
+        return self.inter_broker_listener_name.upper() or names[0]
+
+    def voters(self) -> dict[int, ControllerAddress]:
+        """The addresses of all controllers by their node ids; empty if this broker is the only one."""
+        return parse_voters(self.controller_quorum_voters, "controller.quorum.voters")
 
 
 def settings() -> dict[str, Field[Any]]:
@@ -165,6 +210,7 @@ def parse_config(
     names = {listener.name for listener in config.listener_list()}
     if config.inter_broker_listener_name.upper() not in {"", *names}:
         raise BadConfig(f"inter.broker.listener.name={config.inter_broker_listener_name} is not one of listeners")
+    _check_cluster(config, names)
     batch_bytes = int(topic_defaults.get("message.max.bytes", 0))
     if batch_bytes > config.socket_request_max_bytes:
         raise BadConfig(
@@ -174,6 +220,22 @@ def parse_config(
     if config.metrics_listener:
         host_and_port(config.metrics_listener, "metrics.listener")
     return config
+
+
+def _check_cluster(config: BrokerConfig, listeners: set[str]) -> None:
+    voters, controller = config.voters(), config.controller_listener
+    if controller and controller not in listeners:
+        raise BadConfig(f"controller.listener.names={config.controller_listener_names} is not one of listeners")
+    if controller and listeners == {controller}:
+        raise BadConfig("listeners must contain one for clients besides that of the controller")
+    if controller and config.inter_broker_listener_name.upper() == controller:
+        raise BadConfig(f"inter.broker.listener.name={controller} is the listener of the controller")
+    if len(voters) not in (0, 1, 3):
+        raise BadConfig(f"controller.quorum.voters must name 1 or 3 nodes, got {len(voters)}")
+    if voters and config.node_id not in voters:
+        raise BadConfig(f"node.id={config.node_id} is not in controller.quorum.voters")
+    if len(voters) > 1 and not controller:
+        raise BadConfig("controller.listener.names must name the listener that the other controllers connect to")
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
@@ -203,26 +265,3 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
         else:
             pairs.append((prefix + name, ",".join(map(str, value)) if isinstance(value, list) else value))
     return pairs
-
-
-def _addresses(text: str, setting_name: str) -> dict[str, tuple[str, int]]:
-    addresses: dict[str, tuple[str, int]] = {}
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        name, separator, address = entry.partition("://")
-        if not separator or not name:
-            raise BadConfig(f"{setting_name} must be NAME://HOST:PORT, got {entry!r}")
-        if name.upper() in addresses:
-            raise BadConfig(f"{setting_name} contains {name} twice; every listener needs a name of its own")
-        addresses[name.upper()] = host_and_port(address, setting_name)
-    if not addresses:
-        raise BadConfig(f"{setting_name} must not be empty; the default is PLAINTEXT://127.0.0.1:9092")
-    return addresses
-
-
-def _check_protocols(text: str, bound: Mapping[str, object]) -> None:
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        name, _, protocol = entry.partition(":")
-        if protocol.upper() != "PLAINTEXT":
-            raise BadConfig(f"listener.security.protocol.map: only PLAINTEXT is supported, got {entry!r}")
-        if name.upper() not in bound:
-            continue  # as in Kafka, the map may contain listeners that are not used

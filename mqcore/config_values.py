@@ -31,7 +31,10 @@ def parse_value(spec: Field[Any], name: str, value: object) -> Any:
             return number
         if spec.type in ("bool", bool):
             return {"true": True, "false": False}[str(value).lower()]
-        return _text(name, str(value))
+        text, choices = _text(name, str(value)), spec.metadata["choices"]
+        if choices and text not in choices:
+            raise BadConfig(f"{name} must be one of {', '.join(filter(None, choices))}, got {abbreviated(text)!r}")
+        return text
     except (ValueError, KeyError) as error:
         if isinstance(error, BadConfig):
             raise

@@ -89,6 +89,10 @@ class Network(Protocol):
         """Take an address; port 0 takes any free port. Raises `OSError`."""
         ...
 
+    async def connect(self, host: str, port: int, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Raises `OSError`."""
+        ...
+
     def host_name(self) -> str: ...
 
     def resolve(self, host: str) -> list[str]:
@@ -194,6 +198,9 @@ class SystemNetwork:
             bound.close()
             raise
         return BoundSocket(bound)
+
+    async def connect(self, host: str, port: int, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        await asyncio.get_running_loop().create_connection(make_protocol, host, port)
 
     def host_name(self) -> str:
         return socket.gethostname()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqcore.identity import BrokerId, TopicIdPartition
+from mqcore.links.outcome import LinkFault
 from mqcore.partitions.terms import AlterOutcome, Applied, NotApplied, Proposal, Unknown
 from mqcore.wire.errors import ErrorCode
 
@@ -33,13 +34,6 @@ class AlterAnswer:
 
     partitions: Mapping[TopicIdPartition, Applied | ErrorCode]
     error: ErrorCode = ErrorCode.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class LinkFault:
-    """The connection broke, or the answer did not come in time."""
-
-    reason: str
 
 
 class Settled(NamedTuple):

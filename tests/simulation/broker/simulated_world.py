@@ -85,6 +85,9 @@ class SimulatedNetwork:
         self.addresses.append(address)
         return address
 
+    async def connect(self, host: str, port: int, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        raise OSError("there is only one broker")
+
     def host_name(self) -> str:
         return "simulated"
 

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, Protocol
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.identity import BrokerId, Millis, TopicIdPartition, TopicPartition
+from mqcore.links.outcome import LinkFault
 from mqcore.log.checkpoints import CheckpointFile
 from mqcore.partitions.follower import FollowerState
 from mqcore.partitions.leader import LeaderRules
 from mqcore.partitions.reads import ReplicaFetch
 from mqcore.partitions.terms import NO_LEADER, Proposal
-from mqcore.replication.altering import AlterAnswer, AlterAsk, LinkFault
+from mqcore.replication.altering import AlterAnswer, AlterAsk
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.fetch import FetchedPartition
 from tests.simulation.replication.controller import Heartbeat, Image, Register, Registered

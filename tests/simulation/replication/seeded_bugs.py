@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset
+from mqcore.links.outcome import LinkFault
 from mqcore.partitions.follower import FollowerState, Truncate
 from mqcore.partitions.isr import Isr
 from mqcore.partitions.leader import LeaderState
@@ -17,7 +18,7 @@ from mqcore.partitions.producers import Duplicate, Producers
 from mqcore.partitions.reads import ReplicaFetch
 from mqcore.partitions.terms import AlterOutcome, Applied, NotApplied, Proposal, Unknown
 from mqcore.partitions.waiting_requests import Acknowledgements, NotLeader, StorageFault
-from mqcore.replication.altering import AlterAnswer, AlterAsk, AlterPartitions, LinkFault, Settled
+from mqcore.replication.altering import AlterAnswer, AlterAsk, AlterPartitions, Settled
 from mqcore.wire.batches import BatchHeader
 from mqcore.wire.errors import Refusal
 from tests.simulation.replication.controller import ControllerModel

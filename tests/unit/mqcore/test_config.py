@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from mqcore.config import BrokerConfig, Listener, as_text, parse_config, settings
+from mqcore.config import BrokerConfig, as_text, parse_config, settings
+from mqcore.config_addresses import Listener
 from mqcore.config_values import BadConfig, host_and_port
 from mqcore.topic_defaults import check_default
 
@@ -131,3 +134,38 @@ def test_every_setting_is_documented_and_its_default_is_valid() -> None:
     for name, spec in settings().items():
         assert spec.metadata["doc"], name
         assert parse_config("", [f"{name}={as_text(spec.default)}"]) == BrokerConfig(), name
+
+
+CLUSTER = ["node.id=2", "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"]
+VOTERS = "controller.quorum.voters=1@127.0.0.1:11,2@127.0.0.1:2,3@[::1]:33"
+CONTROLLER = "controller.listener.names=CONTROLLER"
+
+
+def test_the_voters_are_node_ids_with_addresses() -> None:
+    config = parse_config("", [*CLUSTER, VOTERS, CONTROLLER])
+    assert config.voters() == {1: ("127.0.0.1", 11), 2: ("127.0.0.1", 2), 3: ("::1", 33)}
+    assert (config.controller_listener, config.inter_broker_listener) == ("CONTROLLER", "PLAINTEXT")
+
+
+def test_a_broker_without_voters_is_the_only_one() -> None:
+    config = parse_config("")
+    assert (config.voters(), config.controller_listener, config.inter_broker_listener) == ({}, "", "PLAINTEXT")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([*CLUSTER, VOTERS], "controller.listener.names must name the listener"),
+        ([*CLUSTER, VOTERS, "controller.listener.names=OTHER"], "controller.listener.names=OTHER is not one of"),
+        ([*CLUSTER, CONTROLLER, "controller.quorum.voters=1@a:1,2@b:2"], "must name 1 or 3 nodes, got 2"),
+        ([*CLUSTER, CONTROLLER, "controller.quorum.voters=1@a:1"], "node.id=2 is not in controller.quorum.voters"),
+        ([*CLUSTER, CONTROLLER, "controller.quorum.voters=2"], "must be ID@HOST:PORT, got '2'"),
+        ([*CLUSTER, CONTROLLER, "controller.quorum.voters=2@a:1,2@b:1,3@c:1"], "contains node 2 twice"),
+        (["listeners=C://127.0.0.1:1", "controller.listener.names=C"], "must contain one for clients"),
+        ([*CLUSTER, CONTROLLER, "inter.broker.listener.name=CONTROLLER"], "is the listener of the controller"),
+        (["replica.selector.class=Nearest"], "replica.selector.class must be one of RackAwareReplicaSelector, org"),
+    ],
+)
+def test_a_cluster_that_cannot_work_is_refused_at_the_start(overrides: list[str], message: str) -> None:
+    with pytest.raises(BadConfig, match=re.escape(message)):
+        parse_config("", overrides)

@@ -7,8 +7,9 @@ from uuid import UUID
 import pytest
 
 from mqcore.identity import LeaderEpoch, TopicIdPartition
+from mqcore.links.outcome import LinkFault
 from mqcore.partitions.terms import Applied, NotApplied, Proposal, Unknown
-from mqcore.replication.altering import AlterAnswer, AlterAsk, AlterPartitions, LinkFault
+from mqcore.replication.altering import AlterAnswer, AlterAsk, AlterPartitions
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.partitions.replicas import ONE, TWO
 
