@@ -61,12 +61,24 @@ class BrokerProcess:
     def is_ready(self) -> bool:
         return is_broker(self.port)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> Self:
+        return self.launch().wait_until_ready()
+
+    def launch(self) -> Self:
+        """Start the process without waiting for it."""
         assert self._process is None, "the broker is already running"
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
-            process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self._process = process
+            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    def wait_until_ready(self) -> Self:
+        process = self._process
+        assert process is not None, "the broker was not launched"
         try:
             wait_until(
                 self.is_ready, "the broker to answer", START_SECONDS_MAX, poll_s=0.02,

@@ -1,0 +1,92 @@
+"""Shell: three brokers as child processes of a test or a benchmark; each can be stopped, killed and started again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from seckill.stack.broker_process import BrokerFault, BrokerProcess
+from seckill.stack.child_processes import free_port
+
+CLUSTER_ID = "c2Vja2lsbC1jbHVzdGVyMQ"
+NODES = (1, 2, 3)
+FORMAT_SECONDS_MAX = 30.0
+
+
+class ClusterNode(BrokerProcess):
+    """One broker that is also a controller."""
+
+    def __init__(self, number: int, folder: Path, settings: Mapping[str, str], port: int, controller_port: int) -> None:
+        super().__init__(folder, settings, port)
+        self.number = number
+        self.controller_port = controller_port
+        self.settings |= {
+            "node.id": str(number),
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+        }
+
+    def format(self, *, founder: bool) -> None:
+        """Make the data folder of a node. The founder's has the first version of the metadata."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "mqcore", "format", "--data", str(self.data), "--cluster-id", CLUSTER_ID]
+        command += ["--node-id", str(self.number), *(["--founder"] if founder else [])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_SECONDS_MAX, check=False)
+        if done.returncode:
+            raise BrokerFault(f"the folder of node {self.number} could not be formatted: {done.stderr}")
+
+
+class BrokerCluster:
+    """`start` formats the folders when there are none yet."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        ports = {number: (free_port(), free_port()) for number in NODES}
+        voters = ",".join(f"{number}@127.0.0.1:{controller}" for number, (_, controller) in ports.items())
+        shared = {
+            "controller.quorum.voters": voters,
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+            **(settings or {}),
+        }
+        self.nodes = {n: self.make_node(n, folder / str(n), shared, *ports[n]) for n in NODES}
+
+    def make_node(
+        self, number: int, folder: Path, settings: Mapping[str, str], port: int, controller_port: int
+    ) -> ClusterNode:
+        return ClusterNode(number, folder, settings, port, controller_port)
+
+    @property
+    def address(self) -> str:
+        return ",".join(node.address for node in self.nodes.values())
+
+    def start(self) -> Self:
+        for number, node in self.nodes.items():
+            if not node.data.exists():
+                node.format(founder=number == NODES[0])
+            node.launch()
+        for node in self.nodes.values():
+            node.wait_until_ready()
+        return self
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.stop()
+
+    def kill(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    @property
+    def log(self) -> str:
+        return "\n".join(f"── node {number}\n{node.log[-4000:]}" for number, node in self.nodes.items())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()

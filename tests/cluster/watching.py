@@ -1,0 +1,97 @@
+"""Shell: what the tests ask a cluster about itself, through confluent-kafka."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from seckill.stack.broker_cluster import BrokerCluster, ClusterNode
+from seckill.stack.child_processes import wait_until
+
+PATIENCE_S = 60.0
+
+
+def admin_of(cluster: BrokerCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+
+
+def make_topic(cluster: BrokerCluster, topic: str, partitions: int = 3, **settings: str) -> None:
+    wanted = NewTopic(topic, partitions, 3, config={name.replace("_", "."): text for name, text in settings.items()})
+    admin_of(cluster).create_topics([wanted])[topic].result(PATIENCE_S)
+
+
+def leaders(cluster: BrokerCluster, topic: str) -> dict[int, int]:
+    """The leader of each partition, −1 if it has none."""
+    found = admin_of(cluster).list_topics(topic, timeout=10).topics[topic].partitions
+    return {index: partition.leader for index, partition in found.items()}
+
+
+def in_sync(cluster: BrokerCluster, topic: str) -> dict[int, set[int]]:
+    found = admin_of(cluster).list_topics(topic, timeout=10).topics[topic].partitions
+    return {index: set(partition.isrs) for index, partition in found.items()}
+
+
+def live_brokers(cluster: BrokerCluster) -> set[int]:
+    return set(admin_of(cluster).list_topics(timeout=10).brokers)
+
+
+def controller(cluster: BrokerCluster) -> int:
+    return int(admin_of(cluster).list_topics(timeout=10).controller_id)
+
+
+def until_in_sync(cluster: BrokerCluster, topic: str, members: set[int]) -> None:
+    def holds() -> bool:
+        try:
+            return all(isr == members for isr in in_sync(cluster, topic).values())
+        except KafkaException:
+            return False
+
+    wait_until(holds, f"the in-sync replicas of {topic} to be {sorted(members)}", PATIENCE_S)
+
+
+def until_led(cluster: BrokerCluster, topic: str, without: ClusterNode) -> None:
+    def holds() -> bool:
+        try:
+            return not {-1, without.number} & set(leaders(cluster, topic).values())
+        except KafkaException:
+            return False
+
+    wait_until(holds, f"{topic} to be led without node {without.number}", PATIENCE_S)
+
+
+def produce(cluster: BrokerCluster, topic: str, values: list[bytes], partition: int = 0) -> list[int]:
+    """Write with acks=all and return the offsets."""
+    offsets: list[int] = []
+    faults: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.address, "enable.idempotence": True, "log_level": 0})
+    for value in values:
+        producer.produce(
+            topic,
+            value,
+            partition=partition,
+            on_delivery=lambda error, message: faults.append(error) if error else offsets.append(message.offset() or 0),
+        )
+    assert producer.flush(PATIENCE_S) == 0 and not faults, faults
+    return offsets
+
+
+def read_all(cluster: BrokerCluster, topic: str, partition: int = 0) -> list[bytes]:
+    """The values of one partition from its start to its present end."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.address, "group.id": f"{topic}-reader", "enable.auto.commit": False,
+         "log_level": 0}
+    )  # fmt: skip
+    place = TopicPartition(topic, partition, 0)
+    _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+    consumer.assign([place])
+    values: list[bytes] = []
+
+    def read() -> bool:
+        for message in consumer.consume(500, timeout=0.2):
+            if message.error() is None:
+                values.append(message.value() or b"")
+        return len(values) >= end
+
+    wait_until(read, f"{end} records of {topic}", PATIENCE_S)
+    consumer.close()
+    return values
