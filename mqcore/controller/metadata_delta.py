@@ -13,7 +13,7 @@ from uuid import UUID
 from mqcore.controller.facts import ResourceType
 from mqcore.controller.image import ClusterImage, PartitionImage, TopicImage
 from mqcore.controller.setting_layers import DEFAULT_RESOURCE
-from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.identity import BrokerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,11 @@ class TopicDeleted:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionAdded:
-    name: TopicPartition
-    topic_id: UUID
+class PartitionTouched:
+    """A partition with a replica on this broker, now or before, is new or has changed."""
 
-
-@dataclass(frozen=True, slots=True)
-class LeaderEpochChanged:
     topic_id: UUID
     index: int
-    leader_epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +39,13 @@ class BrokerSettingsChanged:
     """A default that applies to the topics of this broker."""
 
 
-Change = TopicDeleted | PartitionAdded | LeaderEpochChanged | TopicSettingsChanged | BrokerSettingsChanged
+Change = TopicDeleted | PartitionTouched | TopicSettingsChanged | BrokerSettingsChanged
 
 
 class MetadataDelta:
-    def __init__(self, node_id: int) -> None:
-        self._broker_resources = (DEFAULT_RESOURCE, str(node_id))
+    def __init__(self, broker: BrokerId) -> None:
+        self._broker = broker
+        self._broker_resources = (DEFAULT_RESOURCE, str(broker))
         self._topics: Mapping[UUID, TopicImage] = {}
         self._broker_settings: list[Mapping[str, str]] = [{}, {}]
 
@@ -62,7 +58,7 @@ class MetadataDelta:
         for topic_id, topic in self._topics.items():
             old = before.get(topic_id)
             if topic is not old:
-                changes += _partition_changes(topic, () if old is None else old.partitions)
+                changes += _touched(topic, () if old is None else old.partitions, self._broker)
                 if old is not None and topic.configs != old.configs:
                     changes.append(TopicSettingsChanged(topic.name))
         settings = [image.configs(ResourceType.BROKER, resource) for resource in self._broker_resources]
@@ -72,9 +68,11 @@ class MetadataDelta:
         return changes
 
 
-def _partition_changes(topic: TopicImage, before: Sequence[PartitionImage]) -> Iterator[Change]:
+def _touched(topic: TopicImage, before: Sequence[PartitionImage], broker: BrokerId) -> Iterator[Change]:
+    """An unchanged partition is the same object, so a topic with many partitions is compared quickly."""
     for partition in topic.partitions:
-        if partition.index >= len(before):
-            yield PartitionAdded(TopicPartition(topic.name, partition.index), topic.id)
-        elif partition.leader_epoch != before[partition.index].leader_epoch:
-            yield LeaderEpochChanged(topic.id, partition.index, partition.leader_epoch)
+        old = before[partition.index] if partition.index < len(before) else None
+        if partition is not old and (
+            broker in partition.replicas or (old is not None and broker in old.replicas)
+        ):
+            yield PartitionTouched(topic.id, partition.index)

@@ -23,6 +23,7 @@ def demo(
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="switch inventory's safeguards off; the report must find what breaks")
     ] = False,
+    brokers: Annotated[int, typer.Option(metavar="N", help="1, or 3 of which the leader is killed")] = 1,
     stay: Annotated[bool, typer.Option("--stay", help="keep everything running until Ctrl-C")] = False,
 ) -> int:
     """Run a whole sale with a fault in the middle, and check its books (3 minutes).
@@ -32,9 +33,12 @@ def demo(
     from dataclasses import replace
 
     from seckill.lab.demo.story import QUICK, DemoSize, run_demo
+    from seckill.stack.mqcore_brokers import CLUSTER_SIZES
 
     given = {name: value for name, value in (("units", units), ("buyers", buyers)) if value is not None}
     size = replace(QUICK if quick else DemoSize(), **given)
+    if brokers not in CLUSTER_SIZES:
+        raise CommandError(f"--brokers must be 1 or 3, got {brokers}", USAGE_ERROR)
     if size.units <= 0 or size.buyers < 20:
         raise CommandError("a demo needs at least one unit and 20 buyers", USAGE_ERROR)
-    return run_demo(explicit_data_folder() or FOLDER, size, unsafe=unsafe, stay=stay)
+    return run_demo(explicit_data_folder() or FOLDER, size, unsafe=unsafe, stay=stay, brokers=brokers)

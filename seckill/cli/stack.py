@@ -21,12 +21,15 @@ def add_to(app: typer.Typer) -> None:
 def up(
     port: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=N", help="another port for postgres, redis, broker, gateway, provider, sinks, live"),
+        typer.Option(
+            metavar="NAME=N", help="another port for postgres, redis, broker, controller, gateway, provider, sinks"
+        ),
     ] = None,
     scale: Annotated[
         list[str] | None, typer.Option(metavar="SERVICE=N", help="the number of processes of a service")
     ] = None,
     kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="use this cluster instead of mqcore")] = None,
+    brokers: Annotated[int, typer.Option(metavar="N", help="1, or 3 that copy every record")] = 1,
     empty: Annotated[bool, typer.Option("--empty", help="create no first sale and no operator account")] = False,
 ) -> int:
     """Start everything on this machine with an open sale, and watch it; Ctrl-C stops it in order.
@@ -35,13 +38,18 @@ def up(
     Examples:
       seckill up
       seckill up --port gateway=8080 --scale inventory=4
+      seckill up --brokers 3
     """
     from seckill.config.environment import check_variables
 
     check_variables()  # before anything is written into the folder
+    from seckill.stack.mqcore_brokers import CLUSTER_SIZES
     from seckill.stack.up import up as start_stack
 
-    return start_stack(data_folder(), _numbers_by_name(port or ()), _numbers_by_name(scale or ()), kafka, empty=empty)
+    if brokers not in CLUSTER_SIZES:
+        raise CommandError(f"--brokers must be 1 or 3, got {brokers}", USAGE_ERROR)
+    ports, counts = _numbers_by_name(port or ()), _numbers_by_name(scale or ())
+    return start_stack(data_folder(), ports, counts, kafka, brokers=brokers, empty=empty)
 
 
 def stop(name: Name) -> int:

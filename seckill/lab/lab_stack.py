@@ -6,13 +6,16 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seckill.lab.evidence_folder import EvidenceFolder
 from seckill.lab.sale_database import SaleDatabase
+from seckill.messaging.kafka_cluster import partition_leaders
+from seckill.messaging.topics import PURCHASE_REQUESTS
 from seckill.stack import health_checks
-from seckill.stack.child_processes import end_process, free_ports
+from seckill.stack.child_processes import end_process, free_port_run, free_ports
 from seckill.stack.services import Ports
 from seckill.stack.stack_process import StackProcess, clean_environment
 
@@ -26,13 +29,15 @@ class ExperimentFailed(Exception):
 class LabStack(StackProcess):
     """Its buyers may name an IP address each, although all come from this machine."""
 
-    def __init__(self, folder: Path, scale: Mapping[str, int], payment_ttl_s: int, *fault_points: str) -> None:
+    def __init__(
+        self, folder: Path, scale: Mapping[str, int], payment_ttl_s: int, *fault_points: str, brokers: int = 1
+    ) -> None:
         settings = {
             "SECKILL_TRUSTED_PROXIES": "127.0.0.1",
             "SECKILL_PAYMENT_TTL_S": str(payment_ttl_s),
             "SECKILL_FAULT": ",".join(fault_points),
         }
-        super().__init__(folder, _ports(), settings, scale)
+        super().__init__(folder, _ports(brokers), settings, scale, brokers=brokers)
         self.evidence_folder = EvidenceFolder(self.evidence)
         self._children: list[subprocess.Popen[bytes]] = []
 
@@ -52,6 +57,12 @@ class LabStack(StackProcess):
         running = [each for each in self.processes().values() if each["pid"] and instance.fullmatch(each["name"])]
         self.send("kill", name=name)
         return len(running)
+
+    def leading_broker(self) -> tuple[str, int]:
+        """The process of the broker that leads most partitions of purchase requests, and how many it leads."""
+        leaders = partition_leaders(self.addresses()["KAFKA_BOOTSTRAP_SERVERS"], PURCHASE_REQUESTS)
+        [(number, count)] = Counter(leaders.values()).most_common(1)
+        return f"mqcore.{number}", count
 
     def restarts(self, name: str) -> int:
         return sum(each["restarts"] for each in self.processes().values() if each["name"] == name)
@@ -86,8 +97,10 @@ class LabStack(StackProcess):
         return done
 
 
-def _ports() -> Ports:
+def _ports(brokers: int) -> Ports:
     """Free ports, but the gateway's usual one if it is free, because someone may want to open the shop."""
     usual, names = Ports().gateway, list(Ports().all())
     ports = dict(zip(names, free_ports(len(names)), strict=True))
+    if brokers > 1:
+        ports |= {"broker": free_port_run(brokers), "controller": free_port_run(brokers)}
     return Ports(**ports | ({"gateway": usual} if health_checks.port_conflict(usual) is None else {}))

@@ -49,6 +49,16 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def free_port_run(count: int) -> int:
+    """The first of `count` consecutive ports that were free a moment ago."""
+    while True:
+        first = free_port()
+        if [port for port, _ in zip(free_ports_from(first), range(count), strict=False)] == list(
+            range(first, first + count)
+        ):
+            return first
+
+
 def free_ports_from(first: int) -> Iterator[int]:
     """Free ports in ascending order, for servers that stop and must get the same port back."""
     for port in range(first, PORT_MAX):

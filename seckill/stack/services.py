@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seckill.config.environment import FILE_SUFFIX, BadEnvironment, read
-from seckill.stack import health_checks, passwords, servers
+from seckill.stack import health_checks, mqcore_brokers, passwords, servers
 from seckill.stack.child_processes import granian_command
 from seckill.stack.health_checks import Check
 from seckill.stack.private_folder import private_folder
@@ -26,6 +26,9 @@ class Ports:
     postgres: int = 5433
     redis: int = 6380
     broker: int = 9092
+    """Of the first broker; the others have the next ones."""
+    controller: int = 9192
+    """Of the first controller; only three brokers have any."""
     gateway: int = 8000
     provider: int = 8100
     sinks: int = 8101
@@ -46,6 +49,7 @@ class Layout:
     folder: Path
     ports: Ports = Ports()
     bootstrap_servers: str | None = None  # of an external Kafka to use instead of mqcore
+    brokers: int = 1
 
     @property
     def run(self) -> Path:
@@ -63,8 +67,13 @@ class Layout:
 
     def own_ports(self) -> dict[str, int]:
         """The ports that this stack listens on; those of external servers are left out."""
-        external = {"broker": self.bootstrap_servers} | {server: _is_external(server) for server in URLS}
-        return {name: port for name, port in self.ports.all().items() if not external.get(name)}
+        external = {server: _is_external(server) for server in URLS}
+        external["broker"] = bool(self.bootstrap_servers)
+        external["controller"] = bool(self.bootstrap_servers) or self.brokers == 1
+        own = {name: port for name, port in self.ports.all().items() if not external.get(name)}
+        for name in {"broker", "controller"} & own.keys():
+            own |= {f"{name}.{number}": own[name] + number - 1 for number in range(2, self.brokers + 1)}
+        return own
 
     def addresses(self) -> dict[str, str]:
         """The address of every server and service as environment variables; variables that are already set win."""
@@ -73,7 +82,7 @@ class Layout:
         is_development = read(os.environ).development
         redis = f"redis://127.0.0.1:{ports.redis}"
         ours = {
-            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers or f"127.0.0.1:{ports.broker}",
+            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers or mqcore_brokers.addresses(ports.broker, self.brokers),
             "SECKILL_DATABASE_URL": f"postgresql://seckill{login}@127.0.0.1:{ports.postgres}/seckill",
             "SECKILL_ADMISSION_REDIS_URL": f"{redis}/0",
             "SECKILL_GATE_REDIS_URL": f"{redis}/0",
@@ -187,24 +196,15 @@ def services(layout: Layout) -> list[Service]:
         ),
         Service(
             "mqcore",
-            lambda layout, _: (
-                [
-                    sys.executable,
-                    "-m",
-                    "mqcore",
-                    "serve",
-                    "--listen",
-                    f"127.0.0.1:{ports.broker}",
-                    "--data",
-                    str(layout.folder / "mqcore"),
-                    "--set",
-                    "auto.create.topics.enable=false",
-                    "--set",
-                    "max.connections.per.ip=1000",  # all processes of the stack connect from one address
-                ],
+            lambda layout, number: (
+                mqcore_brokers.command(
+                    layout.folder / "mqcore", ports.broker, ports.controller, layout.brokers, number
+                ),
                 {},
             ),
-            lambda layout, _: health_checks.broker(ports.broker),
+            lambda layout, name: health_checks.broker(ports.broker + mqcore_brokers.number_of(name) - 1),
+            count=layout.brokers,
+            count_max=layout.brokers,
             is_server=True,
         ),
         Service(

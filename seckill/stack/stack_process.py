@@ -37,12 +37,13 @@ class StackProcess:
         settings: Mapping[str, str] | None = None,
         scale: Mapping[str, int] | None = None,
         *,
+        brokers: int = 1,
         more: Sequence[str] = ("--empty",),
         prefix: Sequence[str] = (),
         cwd: Path | None = None,
     ) -> None:
         self.folder = folder.absolute()
-        self.layout = Layout(self.folder, ports)
+        self.layout = Layout(self.folder, ports, brokers=brokers)
         self.started_with = clean_environment() | dict(settings or {})
         self._scale = dict(scale or {})
         self._more, self._prefix, self._cwd = tuple(more), tuple(prefix), cwd
@@ -53,8 +54,8 @@ class StackProcess:
     def command(self) -> list[str]:
         ports = [part for name, port in self.layout.ports.all().items() for part in ("--port", f"{name}={port}")]
         scale = [part for name, count in self._scale.items() for part in ("--scale", f"{name}={count}")]
-        command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports, *scale, *self._more]
-        return [*self._prefix, *command]
+        command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports, *scale]
+        return [*self._prefix, *command, "--brokers", str(self.layout.brokers), *self._more]
 
     def start(self) -> None:
         """Start it and wait until everything is up; the error has the end of its output."""

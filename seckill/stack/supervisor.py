@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from seckill.stack import control, health_checks, passwords, process_instance, servers, setup
+from seckill.stack import control, health_checks, mqcore_brokers, passwords, process_instance, servers, setup
 from seckill.stack.child_processes import WaitTimeout, wait_until
 from seckill.stack.control import CommandRefused, StackFault
 from seckill.stack.process_instance import Instance
@@ -68,6 +68,8 @@ class Supervisor:
         addresses.write_text(json.dumps(layout.addresses(), indent=2))
         if any(service.name == "postgres" for service in self._services):
             servers.init_postgres(layout.folder / "postgres", passwords.server_password(layout.folder, "postgres"))
+        if any(service.name == "mqcore" for service in self._services):
+            mqcore_brokers.format_folders(layout.folder / "mqcore", layout.brokers)
         for service in self._services:
             if service.is_server:
                 self._bring_up([service])

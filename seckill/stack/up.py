@@ -17,6 +17,7 @@ from rich.table import Table
 from seckill.config.environment import BadEnvironment, read
 from seckill.stack import control
 from seckill.stack.control import StackFault
+from seckill.stack.mqcore_brokers import CannotFormat
 from seckill.stack.servers import NoServer
 from seckill.stack.services import Layout, Ports
 from seckill.stack.supervisor import Supervisor
@@ -24,11 +25,20 @@ from seckill.stack.supervisor import Supervisor
 STYLES = {"up": "green", "starting": "yellow", "waiting": "dim", "died": "red", "down": "dim"}
 
 
-def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | None, *, empty: bool = False) -> int:
+def up(
+    data: Path,
+    ports: dict[str, int],
+    scale: dict[str, int],
+    kafka: str | None,
+    *,
+    brokers: int = 1,
+    empty: bool = False,
+) -> int:
     """Start the stack, print where everything is, and supervise it until Ctrl-C. `empty`: without a first sale."""
     console = Console()
     try:
-        layout = Layout(data.absolute(), Ports(**ports), kafka or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
+        external = kafka or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+        layout = Layout(data.absolute(), Ports(**ports), external, brokers)
     except TypeError:
         return _fail(f"--port knows {', '.join(Ports().all())}", 2)
     except ValueError as fault:
@@ -50,7 +60,7 @@ def up(data: Path, ports: dict[str, int], scale: dict[str, int], kafka: str | No
         for line in summary(supervisor):
             announce(line)
         _watch(supervisor, console)
-    except (StackFault, NoServer, OSError) as fault:
+    except (StackFault, NoServer, CannotFormat, OSError) as fault:
         _fail(str(fault), 1)
         supervisor.stop()
         return 1

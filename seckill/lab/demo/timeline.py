@@ -12,7 +12,7 @@ from seckill.lab.lab_stack import ExperimentFailed, LabStack
 SETTLE_SECONDS_MAX = 180.0
 UNSAFE_SETTLE_SECONDS_MAX = 5.0
 """Without safeguards the sale may never settle."""
-KILL, KILL_RELAY = "kill-inventory", "kill-relay-before-delete"
+KILL, KILL_RELAY, KILL_BROKER = "kill-inventory", "kill-relay-before-delete", "kill-broker"
 RELAY = "relay.inventory"
 
 
@@ -51,6 +51,7 @@ class Timeline:
         *, kill_after: int, payment_ttl_s: int, crowd_seconds_max: float,
     ) -> None:  # fmt: skip
         self._stack, self._inventory, self._crowd, self._announce = stack, inventory, crowd, announce
+        self._has_killed_broker = stack.layout.brokers == 1  # the only one would be gone for seconds
         self._kill_after, self._payment_ttl_s = kill_after, payment_ttl_s
         self._settle_seconds_max = UNSAFE_SETTLE_SECONDS_MAX if inventory.is_unsafe else SETTLE_SECONDS_MAX
         self._give_up_at_s = crowd_seconds_max + SETTLE_SECONDS_MAX
@@ -63,6 +64,8 @@ class Timeline:
         self._inventory.check()
         if self._at_kill is None and now.accepted >= self._kill_after and now.decided:
             self._kill(now)
+        if not self._has_killed_broker and now.accepted >= 2 * self._kill_after:
+            self._kill_broker(now)
         if now.decided and not self._has_relay_died and self._stack.restarts(RELAY):
             self._has_relay_died = True
             self._stack.evidence_folder.note_instant(KILL_RELAY, "killed at its fault point")
@@ -90,6 +93,17 @@ class Timeline:
             f"[bold]3[/]  [red]kill -9[/] of inventory ({killed} processes), {now.backlog:,} requests in flight"
         )
 
+    def _kill_broker(self, now: Sample) -> None:
+        self._has_killed_broker = True
+        name, partitions = self._stack.leading_broker()
+        began_ms = time.time_ns() // 1_000_000
+        self._stack.kill_service(name)
+        self._stack.evidence_folder.note_fault(KILL_BROKER, began_ms, process=name, led=partitions)
+        self._announce(
+            f"   [red]kill -9[/] of {name}, which leads {partitions} partitions of purchase requests,"
+            f" {now.backlog:,} requests in flight"
+        )
+
     def _check_recovery(self, at_kill: Sample, now: Sample) -> None:
         """The first sample after the kill may still count what was committed before it, so compare later ones to it."""
         if self._after_kill is None:
@@ -103,6 +117,8 @@ class Timeline:
             raise ExperimentFailed(f"the crowd failed:\n{self._stack.log_text('crowd')[-2000:]}")
         if self._at_kill is None:
             raise ExperimentFailed("the sale was over before the kill; use more buyers (--buyers)")
+        if not self._has_killed_broker:
+            raise ExperimentFailed("the sale was over before a broker was killed; use more buyers (--buyers)")
         self._at_crowd_end = now
         self._announce(
             f"   the crowd has finished; unpaid orders expire within {self._payment_ttl_s} s,"

@@ -1,0 +1,216 @@
+"""Shell: brings the replicas of this broker, and the coordinators on top of them, in line with the cluster's metadata.
+
+For each partition that the metadata have changed, it looks at what they say now and at what is here. So it does the
+right thing after one change, after a hundred, after a snapshot, and when a log that was opened on a thread is ready.
+
+Own rule: each partition is brought in line by itself. One that raises is logged, and the others still take effect.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol, assert_never
+from uuid import UUID
+
+from mqcore.controller.image import ClusterImage, PartitionImage, TopicImage
+from mqcore.controller.metadata_delta import (
+    BrokerSettingsChanged,
+    Change,
+    MetadataDelta,
+    PartitionTouched,
+    TopicDeleted,
+    TopicSettingsChanged,
+)
+from mqcore.controller.setting_layers import cluster_value, effective_settings
+from mqcore.host import Clock
+from mqcore.identity import TopicPartition
+from mqcore.log.topic_config import LogConfig
+from mqcore.partitions.faults import contain_fault
+from mqcore.partitions.hosted import HostedPartitions
+from mqcore.partitions.partition import Membership, Partition
+from mqcore.partitions.terms import Term
+
+log = logging.getLogger(__name__)
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+
+class Coordinator(Protocol):
+    """Keeps its state in the partitions of one internal topic, and follows which of them this broker leads."""
+
+    def lead(self, index: int, partition: Partition) -> None: ...
+
+    def cannot_lead(self, index: int) -> None:
+        """This broker should lead the partition, but its log could not be opened."""
+        ...
+
+    def resign(self, index: int) -> None: ...
+
+    def topic_deleted(self, topic: str) -> None:
+        """A topic that clients use was deleted."""
+        ...
+
+
+class Replication(Protocol):
+    """Copies the partitions that this broker follows."""
+
+    def follow(self, partition: Partition) -> None: ...
+
+    def drop(self, partition: Partition) -> None: ...
+
+
+class Assignments:
+    """`coordinators`: by the name of their internal topic. `file_settings`: topic settings of the broker's file."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        partitions: HostedPartitions,
+        replication: Replication,
+        coordinators: Mapping[str, Coordinator],
+        membership: Callable[[], Membership],
+        clock: Clock,
+        *,
+        file_settings: Mapping[str, str],
+        opens_on_threads: bool = False,
+    ) -> None:
+        self._image = image
+        self._partitions = partitions
+        self._replication = replication
+        self._coordinators = coordinators
+        self._membership = membership
+        self._clock = clock
+        self._file_settings = file_settings
+        self._opens_on_threads = opens_on_threads
+        self._me = membership().me
+        self._delta = MetadataDelta(self._me)
+        self._when_open: Callable[[], None] | None = None
+
+    def reconcile(self) -> None:
+        """Carry out everything that has changed since the last call."""
+        for change in self._delta.take(self._image):
+            try:
+                self._carry_out(change)
+            except Exception:
+                log.exception("a metadata change could not be carried out", extra={"change": change})
+
+    def when_all_are_open(self, then: Callable[[], None]) -> None:
+        """Call `then` once every log that the metadata assign to this broker is open, or cannot be opened."""
+        self._when_open = then
+        self._check_all_open()
+
+    def _carry_out(self, change: Change) -> None:
+        match change:
+            case TopicDeleted(topic):
+                self._remove_topic(topic.id, topic.name)
+            case PartitionTouched(topic_id, index):
+                self._bring_in_line(topic_id, index)
+            case TopicSettingsChanged(topic):
+                self._reconfigure(lambda partition: partition.topic == topic)
+            case BrokerSettingsChanged():
+                self._reconfigure(lambda partition: True)
+            case _:
+                assert_never(change)
+
+    # ── partitions ───────────────────────────────────────────────────────────────────────────────
+
+    def _bring_in_line(self, topic_id: UUID, index: int) -> None:
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None:
+            return  # deleted while its log was being opened
+        wanted = topic.partitions[index]
+        partition = self._partitions.by_id(topic_id, index)
+        if self._me not in wanted.replicas:
+            if partition is not None:
+                self._give_up(partition)
+        elif partition is not None:
+            self._take_role(partition, topic, wanted)
+        else:
+            self.open_partition(TopicPartition(topic.name, index), topic_id)
+
+    def open_partition(self, name: TopicPartition, topic_id: UUID) -> None:
+        """Open the log of a partition of this broker, or try again. It gets its role when the log is open."""
+        settings = self._settings(self._image.topics_by_id[topic_id])
+        if self._opens_on_threads:
+            self._partitions.open_on_thread(name, topic_id, settings, lambda opened: self._opened(name, topic_id))
+        else:
+            self._partitions.open(name, topic_id, settings)
+            self._opened(name, topic_id)
+
+    def _opened(self, name: TopicPartition, topic_id: UUID) -> None:
+        try:
+            if self._partitions.by_id(topic_id, name.partition) is not None:
+                self._bring_in_line(topic_id, name.partition)
+            elif name.topic in self._coordinators:
+                self._coordinators[name.topic].cannot_lead(name.partition)
+        except Exception:
+            log.exception("a partition could not take its role", extra={"partition": str(name)})
+        self._check_all_open()
+
+    def _check_all_open(self) -> None:
+        if self._when_open is not None and not self._partitions.is_opening:
+            then, self._when_open = self._when_open, None
+            then()
+
+    def _take_role(self, partition: Partition, topic: TopicImage, wanted: PartitionImage) -> None:
+        term = self._term(topic, wanted)
+        is_new_epoch = partition.term is None or partition.term.leader_epoch != term.leader_epoch
+        coordinator = self._coordinators.get(topic.name)
+        if term.leader == self._me:
+            self._replication.drop(partition)
+            partition.lead(term, self._membership(), self._clock.now().monotonic_ms)
+            if coordinator is not None and is_new_epoch:
+                coordinator.lead(partition.index, partition)
+        elif is_new_epoch or not partition.follows:
+            if coordinator is not None:
+                coordinator.resign(partition.index)
+            partition.follow(term, self._membership())
+            self._replication.follow(partition)
+
+    def _term(self, topic: TopicImage, wanted: PartitionImage) -> Term:
+        return Term(
+            wanted.leader,
+            wanted.leader_epoch,
+            wanted.partition_epoch,
+            wanted.replicas,
+            frozenset(wanted.isr),
+            self._min_isr(topic, wanted),
+        )
+
+    def _min_isr(self, topic: TopicImage, wanted: PartitionImage) -> int:
+        """A topic's own setting is a demand. A default must not make topics with fewer replicas unwritable."""
+        value = int(cluster_value(self._image, topic.configs, MIN_INSYNC_REPLICAS))
+        return value if MIN_INSYNC_REPLICAS in topic.configs else min(value, len(wanted.replicas))
+
+    def _give_up(self, partition: Partition) -> None:
+        """The replica was moved to other brokers."""
+        if partition.topic in self._coordinators:
+            self._coordinators[partition.topic].resign(partition.index)
+        self._replication.drop(partition)
+        self._partitions.remove(partition.name)
+
+    # ── topics ───────────────────────────────────────────────────────────────────────────────────
+
+    def _remove_topic(self, topic_id: UUID, topic: str) -> None:
+        resigning = self._coordinators.get(topic)
+        for name in self._partitions.names_of(topic_id):
+            if resigning is not None:
+                resigning.resign(name.partition)
+            partition = self._partitions.by_id(topic_id, name.partition)
+            if partition is not None:
+                self._replication.drop(partition)
+            self._partitions.remove(name)
+        for coordinator in self._coordinators.values():
+            coordinator.topic_deleted(topic)
+
+    def _reconfigure(self, is_concerned: Callable[[Partition], bool]) -> None:
+        for partition in self._partitions:
+            topic = self._image.topics.get(partition.topic)
+            if topic is not None and is_concerned(partition):
+                with contain_fault("a change of settings", partition):
+                    partition.reconfigure(LogConfig.from_settings(self._settings(topic)))
+                    self._bring_in_line(topic.id, partition.index)  # for min.insync.replicas
+
+    def _settings(self, topic: TopicImage) -> dict[str, str]:
+        return effective_settings(topic.configs, self._image, self._me, self._file_settings)
