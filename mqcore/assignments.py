@@ -85,10 +85,28 @@ class Assignments:
         self._opens_on_threads = opens_on_threads
         self._me = membership().me
         self._delta = MetadataDelta(self._me)
+        self._is_registered = False
         self._when_open: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        """The metadata include this broker's registration: carry out what they say, from now on."""
+        self._is_registered = True
+        self.reconcile()
+
+    def leave(self) -> None:
+        """The controller does not know this registration any more. Lead and follow nothing until the next `begin`."""
+        self._is_registered = False
+        self._delta = MetadataDelta(self._me)
+        for partition in self._partitions:
+            if partition.topic in self._coordinators:
+                self._coordinators[partition.topic].resign(partition.index)
+            self._replication.drop(partition)
+            partition.stand_down("this broker is not registered")
 
     def reconcile(self) -> None:
         """Carry out everything that has changed since the last call."""
+        if not self._is_registered:
+            return
         for change in self._delta.take(self._image):
             try:
                 self._carry_out(change)
