@@ -14,7 +14,14 @@ from django.views.decorators.http import require_GET
 from seckill.console import labels
 from seckill.console.labels import PROCESS_STATES, Hop, operation_label, state_label
 from seckill.console.marks import ChartMark, MarkKind
-from seckill.console.monitor import BoardMonitor, GroupPartition, Progress, SourceReading, shared_monitor
+from seckill.console.monitor import (
+    BoardMonitor,
+    GroupPartition,
+    Progress,
+    SourceReading,
+    has_several_brokers,
+    shared_monitor,
+)
 from seckill.console.notices import pop_notice
 from seckill.console.queries import BoardCounts
 from seckill.console.stack_operations import available_faults
@@ -35,6 +42,7 @@ def board(request: HttpRequest) -> HttpResponse:
     context = {
         "optional_groups": OPTIONAL_GROUPS,
         "faults": available_faults(),
+        "has_replicas": has_several_brokers(),
         "has_stack": bool(settings.ENVIRONMENT.stack_folder),
         "notice": pop_notice(request),
     }
@@ -61,12 +69,14 @@ def board_json(monitor: BoardMonitor, since_ms: int) -> dict[str, Any]:
             "counts": _source_json(monitor.counts, now, SLOW_STALE_S),
             "books": _source_json(monitor.books, now, SLOW_STALE_S),
             "stack": _source_json(monitor.stack, now, FAST_STALE_S),
+            "replicas": _source_json(monitor.replicas, now, FAST_STALE_S),
         },
         "points": monitor.traffic.since(since_ms),
         "marks": [_mark_json(mark) for mark in monitor.marks.listed()],
         "hops": _hops_json(monitor, now),
         "books": _books_json(monitor),
         "processes": _processes_json(monitor),
+        "replicas": None if monitor.replicas.value is None else [each._asdict() for each in monitor.replicas.value],
         **_counts_json(monitor.counts.value),
     }
 

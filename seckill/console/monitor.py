@@ -1,7 +1,8 @@
 """Shell: reads the running sale while anyone has the console open, and keeps the last five minutes.
 
-Two threads start with the first reader and end one minute after the last one. The fast one reads offsets four times a
-second; the slow one counts in tables and pauses nine times as long as its work took. A source that cannot be read keeps
+Threads start with the first reader and end one minute after the last one. The fast one reads offsets four times a
+second; the slow one counts in tables and pauses nine times as long as its work took; with several brokers, a third one
+reads their replicas once a second. A source that cannot be read keeps
 its last value, with its age and the fault.
 """
 
@@ -24,11 +25,12 @@ from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
 from gateway.metrics import offered_total
-from seckill.console import partition_owners, queries
+from seckill.console import partition_owners, queries, replicas
 from seckill.console.labels import HOPS
 from seckill.console.marks import ChartMarks
 from seckill.console.partition_owners import PartitionOwners
 from seckill.console.queries import BoardCounts
+from seckill.console.replicas import PartitionReplicas
 from seckill.console.traffic import TrafficHistory
 from seckill.messaging.models import ConsumerOffset
 from seckill.messaging.topics import REQUEST_TOPICS
@@ -44,7 +46,7 @@ log = logging.getLogger(__name__)
 
 FAST_S, SLOW_S = 0.25, 2.0
 PAUSE_FACTOR = 9
-STACK_S = 1.0
+STACK_S = REPLICAS_S = 1.0
 UNWATCHED_S = 60.0
 FAULTS = (DatabaseError, psycopg.Error, KafkaError, RedisError, OSError, ValueError, KeyError)
 
@@ -79,6 +81,7 @@ class BoardMonitor:
     counts: SourceReading[BoardCounts] = field(default_factory=SourceReading)
     books: SourceReading[list[Residual]] = field(default_factory=SourceReading)
     owners: SourceReading[PartitionOwners] = field(default_factory=SourceReading)
+    replicas: SourceReading[list[PartitionReplicas]] = field(default_factory=SourceReading)
     stack: SourceReading[list[dict[str, Any]]] = field(default_factory=SourceReading)  # rows of the supervisor
     traffic: TrafficHistory = field(default_factory=TrafficHistory)
     marks: ChartMarks = field(default_factory=ChartMarks)
@@ -93,7 +96,10 @@ class BoardMonitor:
         if not self.runs_threads:
             return
         with self._lock:
-            for name, work in (("board fast", self._read_fast), ("board slow", self._read_slow)):
+            works = [("board fast", self._read_fast), ("board slow", self._read_slow)]
+            if has_several_brokers():
+                works.append(("board replicas", self._read_replicas))
+            for name, work in works:
                 if name not in self._running:
                     self._running.add(name)
                     threading.Thread(target=self._run, args=(name, work), name=name, daemon=True).start()
@@ -151,6 +157,22 @@ class BoardMonitor:
         self.stack = SourceReading(rows, time.monotonic())
         self.marks.observe_processes(_now_ms(), rows)
 
+    def _read_replicas(self) -> None:
+        admin = None
+        while self._is_watched():
+            began = time.monotonic()
+            try:
+                admin = admin or replicas.connect_admin(settings.ENVIRONMENT.kafka_bootstrap_servers)
+                self.replicas = SourceReading(replicas.read_replicas(admin), began)
+            except FAULTS as fault:
+                self.replicas.fault = _describe(fault)
+                if admin is not None:
+                    admin.close()
+                    admin = None
+            time.sleep(max(0.1, REPLICAS_S - (time.monotonic() - began)))
+        if admin is not None:
+            admin.close()
+
     # ── what has to be counted ───────────────────────────────────────────────────────────────────
 
     def _read_slow(self) -> None:
@@ -187,6 +209,11 @@ class BoardMonitor:
             counter.close()
             if admin is not None:
                 admin.close()
+
+
+def has_several_brokers() -> bool:
+    """A single broker has no replicas to show."""
+    return "," in settings.ENVIRONMENT.kafka_bootstrap_servers
 
 
 @lru_cache(maxsize=1)

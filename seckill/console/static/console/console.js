@@ -178,6 +178,29 @@ function showProcesses(processes) {
     id("names").replaceChildren(...names.map((name) => element("option", "", { value: name })));
 }
 
+function showReplicas(partitions) {
+  if (!partitions || !id("replicas")) return;
+  const brokers = [...new Set(partitions.flatMap((each) => Object.keys(each.ends)))].sort((a, b) => a - b);
+  const heads = id("replica-heads");
+  while (heads.children.length < 4 + brokers.length) {
+    const broker = brokers[heads.children.length - 4];
+    heads.append(element("th", fill(id("replicas").dataset.head, broker), { scope: "col", class: "number" }));
+  }
+  updateRows(
+    id("replicas"),
+    partitions.map((each) => {
+      const ends = brokers.map((broker) => {
+        const end = each.ends[broker];
+        const isOut = broker in each.ends && !each.in_sync.includes(Number(broker));
+        return cell(end === null || end === undefined ? "–" : grouped(end), { class: isOut ? "number late" : "number" });
+      });
+      const cells = [cell(`${each.topic}-${each.partition}`), number(each.leader < 0 ? "–" : each.leader), number(each.leader_epoch), cell(each.in_sync.join(", ")), ...ends];
+      const isWhole = each.leader >= 0 && each.in_sync.length === Object.keys(each.ends).length;
+      return element("tr", cells, isWhole ? {} : { class: "late" });
+    }),
+  );
+}
+
 function showAges(sources) {
   for (const each of document.querySelectorAll("[data-source]")) {
     const source = sources[each.dataset.source];
@@ -222,6 +245,7 @@ function show(answer) {
   showUnfinished(answer.unfinished);
   if (answer.switched_off && id("off")) id("off").textContent = answer.switched_off.join(", ") || "–";
   showProcesses(answer.processes);
+  showReplicas(answer.replicas);
 }
 
 function showLoss() {
