@@ -28,7 +28,8 @@ from mqcore.identity import TopicPartition
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.hosted import HostedPartitions
-from mqcore.partitions.partition import Membership, Partition
+from mqcore.partitions.partition import Partition
+from mqcore.partitions.roles import Membership
 from mqcore.partitions.terms import Term
 
 log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Assignments:
             if partition.topic in self._coordinators:
                 self._coordinators[partition.topic].resign(partition.index)
             self._replication.drop(partition)
-            partition.stand_down("this broker is not registered")
+            partition.await_term("this broker is not registered")
 
     def reconcile(self) -> None:
         """Carry out everything that has changed since the last call."""
@@ -173,14 +174,14 @@ class Assignments:
 
     def _take_role(self, partition: Partition, topic: TopicImage, wanted: PartitionImage) -> None:
         term = self._term(topic, wanted)
-        is_new_epoch = partition.term is None or partition.term.leader_epoch != term.leader_epoch
+        was_leader = partition.leads and partition.leader_epoch == term.leader_epoch
         coordinator = self._coordinators.get(topic.name)
         if term.leader == self._me:
             self._replication.drop(partition)
             partition.lead(term, self._membership(), self._clock.now().monotonic_ms)
-            if coordinator is not None and is_new_epoch:
+            if coordinator is not None and not was_leader:
                 coordinator.lead(partition.index, partition)
-        elif is_new_epoch or not partition.follows:
+        else:
             if coordinator is not None:
                 coordinator.resign(partition.index)
             partition.follow(term, self._membership())
