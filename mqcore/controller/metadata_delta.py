@@ -72,7 +72,5 @@ def _touched(topic: TopicImage, before: Sequence[PartitionImage], broker: Broker
     """An unchanged partition is the same object, so a topic with many partitions is compared quickly."""
     for partition in topic.partitions:
         old = before[partition.index] if partition.index < len(before) else None
-        if partition is not old and (
-            broker in partition.replicas or (old is not None and broker in old.replicas)
-        ):
+        if partition is not old and (broker in partition.replicas or (old is not None and broker in old.replicas)):
             yield PartitionTouched(topic.id, partition.index)
