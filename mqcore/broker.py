@@ -37,6 +37,8 @@ from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.retention_sweep import RetentionSweep
+from mqcore.partitions.roles import Membership
+from mqcore.partitions.terms import only_replica
 from mqcore.server.listeners import Listeners, refuse_public_listeners
 from mqcore.wire.frames import BadFrame
 
@@ -72,7 +74,7 @@ class Broker:
             self._flusher = Flusher(self._on_disk_failure, syncs, world.clock, world.threads)
             is_clean = self._clean_epoch is not None
             self.partitions = HostedPartitions(world.disk, world.clock, self._flusher, is_clean=is_clean)
-            self.observer = self._replay_metadata()
+            self.observer = self._replay_metadata(config)
         except BaseException:
             self._lock.release()
             raise
@@ -110,10 +112,12 @@ class Broker:
         self.services = self._make_services(file_settings)
         self.listeners = Listeners(self.services)
 
-    def _replay_metadata(self) -> MetadataObserver:
-        partition = self.partitions.open(METADATA, METADATA_ID, LeaderEpoch(1), METADATA_SETTINGS)
+    def _replay_metadata(self, config: BrokerConfig) -> MetadataObserver:
+        partition = self.partitions.open(METADATA, METADATA_ID, METADATA_SETTINGS)
         if partition is None:
             raise CannotStart(f"the metadata log cannot be opened: {self.partitions.open_failures[METADATA].reason}")
+        me = BrokerId(config.node_id)
+        partition.lead(only_replica(me, LeaderEpoch(1)), Membership(me), self._world.clock.now().monotonic_ms)
         observer = MetadataObserver(partition, self._world.clock)
         try:
             observer.start()
@@ -233,6 +237,7 @@ class Broker:
         self.services.is_stopping = True
         for partition in self.partitions:
             partition.watchers.notify()  # fetches that wait for records are answered with what there is
+            partition.append_watchers.notify()
         await self.listeners.drain(self.config.controlled_shutdown_timeout_ms / 1000)
         self._flusher.close()
         self._cleaner.close()

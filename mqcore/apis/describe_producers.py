@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
-from mqcore.apis.lookup import find_partition
+from mqcore.apis.lookup import find_led_partition
 from mqcore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def handle(request: DescribeProducersRequest, call: Call) -> Response:
 
 
 def _partition(call: Call, topic: str, index: int) -> Response:
-    partition = find_partition(call.services, topic, None, index)
+    partition = find_led_partition(call.services, topic, index)
     if isinstance(partition, ErrorCode):
         return {"partition_index": index, "error_code": partition, "active_producers": []}
     producers = [

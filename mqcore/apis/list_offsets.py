@@ -1,7 +1,7 @@
 """Shell: ListOffsets: the first offset at or after a time, or a special offset for a negative time.
 
-Versions: 2 adds the isolation level, 4 the leader epoch; 7, 8, 9 and 11 each add a special offset (see
-`FIRST_VERSION_OF`). Left out: tiered storage, so its special offsets are always −1.
+Versions: 2 adds the isolation level, 4 the leader epoch, 5 the error OFFSET_NOT_AVAILABLE; 7, 8, 9 and 11 each add a
+special offset (see `FIRST_VERSION_OF`). Left out: tiered storage, so its special offsets are always −1.
 
 A search by time may read much of a log. It yields to other connections every few milliseconds.
 """
@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
-from mqcore.apis.lookup import find_readable_partition
+from mqcore.apis.lookup import find_led_in_epoch
 from mqcore.host import Clock
 from mqcore.log.errors import LogFault
 from mqcore.partitions.partition import Partition
@@ -101,11 +101,13 @@ def _response(request: ListOffsetsRequest, call: Call) -> Search:
 
 
 def _partition(call: Call, topic: str, wanted: ListOffsetsPartition, committed_only: bool) -> Search:
-    partition = find_readable_partition(call.services, topic, wanted.partition_index, wanted.current_leader_epoch)
+    partition = find_led_in_epoch(call.services, topic, wanted.partition_index, wanted.current_leader_epoch)
     if isinstance(partition, ErrorCode):
         return {"error_code": partition}
     if call.version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+    if wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL) and not partition.knows_committed_end:
+        return {"error_code": ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE}
     try:
         timestamp, offset, epoch = yield from _find_offset(partition, wanted.timestamp, committed_only)
     except LogFault as fault:
@@ -125,10 +127,10 @@ def _find_offset(
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, partition.log_start_offset, partition.log_start_epoch
     if timestamp == MAX_TIMESTAMP:
-        search = partition.search_max_timestamp(committed_only=committed_only)
+        search = partition.log.search_max_timestamp(limit=partition.visible_end(committed_only=committed_only))
     elif timestamp < 0:  # offsets of tiered storage, and unknown special times
         return -1, -1, -1
     else:
-        search = partition.search_time(timestamp, committed_only=committed_only)
+        search = partition.log.search_time(timestamp, limit=partition.visible_end(committed_only=committed_only))
     found = yield from search
     return (-1, -1, -1) if found is None else (found.timestamp, found.offset, found.leader_epoch)

@@ -27,7 +27,7 @@ def find_partition_image(services: Services, topic: str, index: int) -> Partitio
 
 
 def find_partition(services: Services, name: str | None, topic_id: UUID | None, index: int) -> Partition | ErrorCode:
-    """A partition that this broker leads. Clients may neither read nor write the metadata log."""
+    """A partition that this broker has, in whichever role. Clients may neither read nor write the metadata log."""
     if name is not None:
         found = services.partitions.get(name, index)
     else:
@@ -44,15 +44,19 @@ def find_partition(services: Services, name: str | None, topic_id: UUID | None, 
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def find_readable_partition(
-    services: Services, topic: str, index: int, current_leader_epoch: int
-) -> Partition | ErrorCode:
-    """A partition that this broker leads in the epoch that the client expects, and whose log is online."""
-    partition = find_partition(services, topic, None, index)
+def find_led_partition(services: Services, topic: str, index: int) -> Partition | ErrorCode:
+    """A partition that this broker leads."""
+    found = find_partition(services, topic, None, index)
+    if isinstance(found, ErrorCode) or found.leads:
+        return found
+    return ErrorCode.KAFKA_STORAGE_ERROR if found.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def find_led_in_epoch(services: Services, topic: str, index: int, current_leader_epoch: int) -> Partition | ErrorCode:
+    """A partition that this broker leads in the epoch that the client expects."""
+    partition = find_led_partition(services, topic, index)
     if isinstance(partition, ErrorCode):
         return partition
-    if partition.is_offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
     refusal = partition.check_leader_epoch(current_leader_epoch)
     return partition if refusal is None else refusal.error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
-from mqcore.apis.lookup import find_readable_partition
+from mqcore.apis.lookup import find_led_in_epoch
 from mqcore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Response:
 
 
 def _partition(call: Call, topic: str, wanted: OffsetForLeaderPartition) -> Response:
-    partition = find_readable_partition(call.services, topic, wanted.partition, wanted.current_leader_epoch)
+    partition = find_led_in_epoch(call.services, topic, wanted.partition, wanted.current_leader_epoch)
     if isinstance(partition, ErrorCode):
         return {"partition": wanted.partition, "error_code": partition}
     epoch, end = partition.log.epochs.end_offset_for(wanted.leader_epoch)

@@ -16,7 +16,7 @@ from mqcore.apis.lookup import find_partition
 from mqcore.apis.services import Services
 from mqcore.identity import INTERNAL_TOPICS, Offset
 from mqcore.partitions.partition import Partition
-from mqcore.partitions.waiting_requests import CommitOutcome, Committed, NotLeader, StorageFault
+from mqcore.partitions.waiting_requests import ALL_REPLICAS, CommitOutcome, Committed, NotLeader, StorageFault
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.fast_primitives import Piece
 from mqcore.wire.frames import BadFrame
@@ -30,7 +30,7 @@ from mqcore.wire.produce import (
 
 API = Api(0, "Produce", 0, 13, first_served=FIRST_SERVED)
 
-IN_SYNC_REPLICAS = 1  # of every partition, because the cluster has one broker
+LACKS_REPLICAS = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "appended, but too few replicas are in sync"
 
 decode = decode_produce
 
@@ -82,7 +82,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceAnswer | Later | None:
             call.hang_up()  # without a response, this is the only way to make the client refresh its metadata
         return None
     if pending:
-        PendingProduce(call, answer, request.timeout_ms).wait(pending, request.acks)
+        PendingProduce(call, answer, request.acks, request.timeout_ms).wait(pending)
         return LATER
     return answer
 
@@ -111,10 +111,9 @@ def _find_writable_partition(
         return found
     if found.topic in INTERNAL_TOPICS:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "only the broker writes to this topic")
-    if acks == -1 and found.min_insync_replicas > IN_SYNC_REPLICAS:
-        message = f"{IN_SYNC_REPLICAS} replica is in sync, min.insync.replicas is {found.min_insync_replicas}"
-        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, message)
-    return found
+    if acks == ALL_REPLICAS and found.leads and not found.has_enough_replicas:
+        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas")
+    return found  # the append itself is refused on a broker that does not lead
 
 
 def _refused_partition(index: int, why: Refusal | ErrorCode, services: Services) -> ProducedPartition:
@@ -126,38 +125,46 @@ def _refused_partition(index: int, why: Refusal | ErrorCode, services: Services)
 class PendingProduce:
     """An answer that waits until its batches are acknowledged, or until the client's timeout."""
 
-    def __init__(self, call: Call, answer: ProduceAnswer, timeout_ms: int) -> None:
+    def __init__(self, call: Call, answer: ProduceAnswer, acks: int, timeout_ms: int) -> None:
         self._call = call
         self._answer = answer
-        self._uncommitted: set[Position] = set()
+        self._acks = acks
+        self._waiting: dict[Position, Partition] = {}
         self._timer = call.services.clock.call_later(timeout_ms, self._on_timeout)
 
-    def wait(self, appends: Sequence[PendingAppend], acks: int) -> None:
+    def wait(self, appends: Sequence[PendingAppend]) -> None:
         """Answer when all `appends` are kept as `acks` demands, which may be before this returns."""
-        self._uncommitted = {append.position for append in appends}
+        self._waiting = {append.position: append.partition for append in appends}
         for partition, end, position in appends:
-            partition.when_acknowledged(end, acks, partial(self._on_commit, position))
+            partition.when_acknowledged(end, self._acks, partial(self._on_commit, position))
 
     def _on_commit(self, position: Position, outcome: CommitOutcome) -> None:
-        if position not in self._uncommitted:
+        partition = self._waiting.pop(position, None)
+        if partition is None:
             return
-        self._uncommitted.discard(position)
         match outcome:
             case Committed():
-                pass
+                if self._lacks_replicas(partition):
+                    self._set_error(position, *LACKS_REPLICAS)
             case NotLeader(reason):
                 self._set_error(position, ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
             case StorageFault(reason):
                 self._set_error(position, ErrorCode.KAFKA_STORAGE_ERROR, reason)
-        if not self._uncommitted:
+        if not self._waiting:
             self._timer.cancel()
             self._call.answer(self._answer)
 
     def _on_timeout(self) -> None:
-        for position in self._uncommitted:
-            self._set_error(position, ErrorCode.REQUEST_TIMED_OUT, "appended, but not yet committed")
-        self._uncommitted.clear()
+        for position, partition in self._waiting.items():
+            if self._lacks_replicas(partition):
+                self._set_error(position, *LACKS_REPLICAS)
+            else:
+                self._set_error(position, ErrorCode.REQUEST_TIMED_OUT, "appended, but not yet committed")
+        self._waiting.clear()
         self._call.answer(self._answer)
+
+    def _lacks_replicas(self, partition: Partition) -> bool:
+        return self._acks == ALL_REPLICAS and not partition.has_enough_replicas
 
     def _set_error(self, position: Position, error: ErrorCode, message: str) -> None:
         results = self._answer[position.topic][2]

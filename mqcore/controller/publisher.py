@@ -21,11 +21,13 @@ from mqcore.controller.metadata_delta import (
     TopicSettingsChanged,
 )
 from mqcore.controller.setting_layers import effective_settings
-from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.identity import BrokerId, Millis, TopicPartition
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
+from mqcore.partitions.roles import Membership
+from mqcore.partitions.terms import Term
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +81,8 @@ class MetadataPublisher:
                 self._remove_topic(topic.id, topic.name)
             case PartitionAdded(name, topic_id):
                 self.open_partition(name, topic_id)
-            case LeaderEpochChanged(topic_id, index, leader_epoch):
-                self._lead(topic_id, index, leader_epoch)
+            case LeaderEpochChanged(topic_id, index, _):
+                self._lead_again(topic_id, index)
             case TopicSettingsChanged(topic):
                 self._reconfigure(lambda partition: partition.topic == topic)
             case BrokerSettingsChanged():
@@ -91,8 +93,9 @@ class MetadataPublisher:
     def open_partition(self, name: TopicPartition, topic_id: UUID) -> None:
         """Open the log of a partition of this broker, or try again; its coordinator, if it has one, takes over."""
         topic = self._image.topics_by_id[topic_id]
-        leader_epoch = topic.partitions[name.partition].leader_epoch
-        partition = self._partitions.open(name, topic_id, leader_epoch, self._settings(topic.configs))
+        partition = self._partitions.open(name, topic_id, self._settings(topic.configs))
+        if partition is not None:
+            self._lead(partition)
         coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
             if partition is None:
@@ -109,10 +112,18 @@ class MetadataPublisher:
         for coordinator in self._coordinators.values():
             coordinator.topic_deleted(topic)
 
-    def _lead(self, topic_id: UUID, index: int, leader_epoch: LeaderEpoch) -> None:
+    def _lead_again(self, topic_id: UUID, index: int) -> None:
         partition = self._partitions.by_id(topic_id, index)
         if partition is not None:
-            partition.become_leader(leader_epoch)
+            self._lead(partition)
+
+    def _lead(self, partition: Partition) -> None:
+        """The only broker leads whatever it has."""
+        image = self._image.topics_by_id[partition.topic_id].partitions[partition.index]
+        min_isr = partition.log.config.min_insync_replicas
+        isr, replicas = frozenset(image.isr), image.replicas
+        term = Term(image.leader, image.leader_epoch, image.partition_epoch, replicas, isr, min_isr)
+        partition.lead(term, Membership(BrokerId(self._node_id)), Millis(0))
 
     def _reconfigure(self, is_concerned: Callable[[Partition], bool]) -> None:
         for partition in self._partitions:
@@ -120,6 +131,7 @@ class MetadataPublisher:
             if topic is not None and is_concerned(partition):
                 with contain_fault("a change of settings", partition):
                     partition.reconfigure(LogConfig.from_settings(self._settings(topic.configs)))
+                    self._lead(partition)
 
     def _settings(self, configs: Mapping[str, str]) -> dict[str, str]:
         return effective_settings(configs, self._image, self._node_id, self._file_settings)

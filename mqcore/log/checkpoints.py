@@ -19,6 +19,7 @@ from mqcore.identity import TopicPartition
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"  # everything below it is durable
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"  # everything below it is compacted
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"  # everything below it is committed
 _VERSION: Final = "0"
 
 Offsets = Mapping[TopicPartition, int]

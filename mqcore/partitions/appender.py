@@ -1,11 +1,11 @@
-"""Store: the write side of a leader's log. It validates a batch, drops duplicates, assigns offsets and appends.
+"""Store: the write side of a log. For a leader it validates a batch, drops duplicates, assigns offsets and appends.
 
 Own rule: a refused batch leaves no trace, neither in the log nor in the state of its producer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mqcore.identity import LeaderEpoch, Offset
@@ -15,7 +15,7 @@ from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.producers import Duplicate, Producers
 from mqcore.partitions.validation import validate_batch
 from mqcore.wire import batches
-from mqcore.wire.batches import BatchHeader
+from mqcore.wire.batches import BatchHeader, Buffer
 from mqcore.wire.errors import ErrorCode, Refusal
 
 
@@ -29,7 +29,7 @@ class Appended(NamedTuple):
 
 
 class Appender:
-    """Both ways to append raise `LogFault` if the log cannot be used any more."""
+    """All ways to append raise `LogFault` if the log cannot be used any more."""
 
     def __init__(self, log: Log, producers: Producers) -> None:
         self._log = log
@@ -74,10 +74,22 @@ class Appender:
         try:
             log.append(batch, (header,), now_ms)
         except OSError as fault:
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+            return _not_written(fault)
         self.produced_bytes += header.length
         self.produced_records += header.records_count
         return Appended(Offset(base), Offset(base + header.last_offset_delta + 1), append_time)
+
+    def append_fetched(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> Refusal | None:
+        """Append batches as the leader has written them."""
+        if self.before_first_append is not None:
+            refusal = self._run_before_first_append(self.before_first_append)
+            if refusal is not None:
+                return refusal
+        try:
+            self._log.append(records, headers, now_ms)
+        except OSError as fault:
+            return _not_written(fault)
+        return None
 
     def _run_before_first_append(self, before_first_append: Callable[[], None]) -> Refusal | None:
         try:
@@ -86,7 +98,11 @@ class Appender:
             if fault.errno in DESCRIPTOR_ERRNOS:
                 return None  # the log itself is open, so accept this batch; the next one tries again
             if fault.errno in RETRYABLE_ERRNOS:
-                return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")
+                return _not_written(fault)
             raise LogFailed(self._log.directory, f"the folder could not be prepared: {fault}") from fault
         self.before_first_append = None
         return None
+
+
+def _not_written(fault: OSError) -> Refusal:
+    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {fault.strerror}")

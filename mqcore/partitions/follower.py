@@ -77,6 +77,10 @@ class FollowerState:
         self._ask_at = Millis(0)
         self._is_over = False
 
+    def is_of(self, leader: BrokerId, leader_epoch: LeaderEpoch, broker_epoch: int) -> bool:
+        """Whether this is the state of that term, and of this registration of the own broker."""
+        return (self.leader, self.leader_epoch, self._broker_epoch) == (leader, leader_epoch, broker_epoch)
+
     def ask(self, log: LogView, now: Millis) -> ReplicaFetch | None:
         """The next request. None while one is open, a sync is due, a pause lasts or the term is over."""
         if self._open is not None or self._is_over or now < self._ask_at:
@@ -96,6 +100,10 @@ class FollowerState:
     def deadline(self) -> Millis | None:
         """When `ask` may return a request again, unless something else happens first."""
         return None if self._open is not None or self._is_over else self._ask_at
+
+    def pause(self, now: Millis) -> None:
+        """The last step could not be carried out, for example because the disk is full."""
+        self._back(now, "the step failed")
 
     def failed(self, asked: ReplicaFetch, now: Millis) -> None:
         """No answer will come, because the connection is gone or the deadline has passed."""

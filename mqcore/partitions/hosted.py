@@ -6,7 +6,7 @@ Own rule: a fault of one partition never prevents the others from being opened o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import NamedTuple
@@ -14,8 +14,8 @@ from uuid import UUID
 
 from mqcore.disk.port import Disk
 from mqcore.host import Clock
-from mqcore.identity import LeaderEpoch, TopicPartition
-from mqcore.log.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS
+from mqcore.identity import TopicPartition
+from mqcore.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from mqcore.log.errors import RETRYABLE_ERRNOS, LogFault
 from mqcore.log.log import Log
 from mqcore.log.recovery import RecoveryReport
@@ -25,6 +25,7 @@ from mqcore.partitions.folders import PartitionFolders
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import ProducerBudget, Producers
 from mqcore.partitions.stored_offsets import StoredOffsets
+from mqcore.partitions.terms import Proposal
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class HostedPartitions:
         self.open_failures: dict[TopicPartition, OpenFailure] = {}  # in the order of the last attempts
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self.on_proposal: Callable[[Partition, Proposal], None] = lambda partition, proposal: None
+        """Sends a leader's proposal for another ISR to the controller."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -69,10 +72,10 @@ class HostedPartitions:
         opened = [partition.name for partition in self if partition.topic_id == topic_id]
         return opened + [name for name, failure in self.open_failures.items() if failure.topic_id == topic_id]
 
-    def open(
-        self, name: TopicPartition, topic_id: UUID, leader_epoch: LeaderEpoch, settings: Mapping[str, str]
-    ) -> Partition | None:
-        """Open or create the log of one partition. If that fails, log an error and return None."""
+    def open(self, name: TopicPartition, topic_id: UUID, settings: Mapping[str, str]) -> Partition | None:
+        """Open or create the log of one partition. If that fails, log an error and return None.
+
+        The partition then waits for its role."""
         producers = Producers(self.producer_budget)
         directory = str(name)
         has_failed_before = name in self.open_failures
@@ -104,12 +107,24 @@ class HostedPartitions:
             del self.open_failures[name]
             log.info("partition online again", extra={"partition": directory})
         _log_recovery(directory, opened.recovery)
-        partition = Partition(name, topic_id, opened, producers, leader_epoch, self._flusher.request_sync)
+        partition = Partition(
+            name,
+            topic_id,
+            opened,
+            producers,
+            self._flusher.request_sync,
+            high_watermark=self.stored_offsets.get(HIGH_WATERMARKS, name),
+            propose=self._propose,
+            before_cut=partial(self.stored_offsets.remove_above, name),
+        )
         partition.cleaned_to = self.stored_offsets.get(CLEANER_OFFSETS, name)
         if not opened.size_bytes:
             partition.appender.before_first_append = partial(self.folders.write_topic_id, directory, topic_id)
         self._partitions[name] = self._by_id[topic_id, name.partition] = partition
         return partition
+
+    def _propose(self, partition: Partition, proposal: Proposal) -> None:
+        self.on_proposal(partition, proposal)
 
     def _note_failure(self, name: TopicPartition, topic_id: UUID, fault: Exception) -> None:
         reason = str(fault)
@@ -130,7 +145,7 @@ class HostedPartitions:
         if partition is not None:
             topic_id = partition.topic_id
             del self._by_id[topic_id, name.partition]
-            partition.stop_leading("the topic was deleted")
+            partition.stand_down("the topic was deleted")
             partition.producers.clear()
             self._flusher.wait_for_sync(partition)
         elif failure is not None:

@@ -1,8 +1,11 @@
-"""Shell over a store: the leader's copy of one partition.
+"""Shell over a store: this broker's copy of one partition, in the role that the metadata give it.
 
-An append validates the batch, assigns offsets, writes the log, advances the high watermark and wakes waiting requests.
-This broker holds the only replica, so the high watermark is the end of its own log. Topics with `flush.messages=1` use
-the end of the durable part instead: a power loss then cannot take back what was acknowledged or shown to a consumer.
+As the leader it appends: validate the batch, assign offsets, write the log, move the high watermark, wake the requests
+that wait. As a follower it carries out what `FollowerState` decides. Without a role it only keeps its log.
+
+The high watermark is the end of what every in-sync replica has. With one replica that is the end of its own log, so the
+leader of such a partition does not consult its `LeaderState` for each append. Topics with `flush.messages=1` use the
+end of the durable part: a power loss cannot take back what was acknowledged or shown to a consumer.
 """
 
 from __future__ import annotations
@@ -10,27 +13,24 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from mqcore.identity import LeaderEpoch, Offset, TopicPartition
+from mqcore.identity import Millis, Offset, TopicPartition
 from mqcore.log.errors import LogFault
 from mqcore.log.log import Log
-from mqcore.log.times import TimeSearch
 from mqcore.log.topic_config import LogConfig
-from mqcore.partitions.appender import Appended, Appender
+from mqcore.partitions import follower_steps, reading
+from mqcore.partitions.appender import Appended
+from mqcore.partitions.follower import FollowerState, Step
+from mqcore.partitions.leader import LeaderState
+from mqcore.partitions.local_copy import LocalCopy
 from mqcore.partitions.log_view import acknowledged_end
 from mqcore.partitions.producers import Producers
-from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadOutcome, ReadRequest, ReadResult
-from mqcore.partitions.waiting_requests import (
-    ALL_REPLICAS,
-    COMMITTED,
-    Acknowledgements,
-    CommitQueue,
-    NotLeader,
-    OnCommit,
-    StorageFault,
-    Watchers,
-)
+from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadOutcome, ReadRequest, ReplicaFetch
+from mqcore.partitions.roles import Membership
+from mqcore.partitions.terms import NO_LEADER, Moved, Proposal, Term
+from mqcore.partitions.waiting_requests import NotLeader, OnCommit, StorageFault
 from mqcore.wire import batches
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record, build_batch
@@ -38,116 +38,125 @@ from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record, build_batch
 _logger = logging.getLogger(__name__)
 
 OFFLINE = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log of this partition is offline")
+NOT_LEADER = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
 
 
-class Partition:
+class Partition(LocalCopy):
+    """`propose` sends a proposal for the ISR to the controller. `before_cut` removes checkpoints above the offset at
+    which the log is about to be cut."""
+
     def __init__(
         self,
         name: TopicPartition,
         topic_id: UUID,
         log: Log,
         producers: Producers,
-        leader_epoch: LeaderEpoch,
         request_sync: Callable[[Partition], None],
+        *,
+        high_watermark: int = 0,
+        propose: Callable[[Partition, Proposal], None] = lambda partition, proposal: None,
+        before_cut: Callable[[int], None] = lambda end: None,
     ) -> None:
-        self.name = name
-        self.topic, self.index = name
-        self.topic_id = topic_id
-        self.log = log
-        self.producers = producers
-        self.appender = Appender(log, producers)
-        self.high_watermark = Offset(log.end_offset)
-        self.offline_reason: str | None = None
-        self._stopped: NotLeader | StorageFault | None = None  # what waiting requests get since then
-        self.cleaned_to = 0  # compaction is done below this offset
-        self.watchers = Watchers()
-        self._acknowledgements = Acknowledgements()
-        self._durable = CommitQueue()
+        super().__init__(name, topic_id, log, producers, high_watermark)
+        self.term: Term | None = None
+        self.role: LeaderState | FollowerState | None = None
+        self.is_only_replica = False
+        self.has_enough_replicas = False  # for acks=all, by `min.insync.replicas`
+        self.before_cut = before_cut
+        self._refusal: Refusal | None = NOT_LEADER  # what an append gets
         self._request_sync = request_sync
-        self._cache_settings(log.config)
-        # Begin the epoch now and not with its first batch: a client may ask where it ends before anything is appended.
-        self.become_leader(leader_epoch)
+        self._propose = propose
 
-    # ── state ────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def is_offline(self) -> bool:
-        return self.offline_reason is not None
-
-    @property
-    def last_stable_offset(self) -> Offset:
-        """Equals the high watermark, because no transactional batch is accepted."""
-        return self.high_watermark
-
-    @property
-    def log_start_offset(self) -> Offset:
-        return Offset(self.log.start_offset)
-
-    @property
-    def log_end_offset(self) -> Offset:
-        return Offset(self.log.end_offset)
-
-    @property
-    def size_bytes(self) -> int:
-        return self.log.size_bytes
-
-    @property
-    def acknowledges_durable_only(self) -> bool:
-        """Whether acknowledgements wait for a sync (`flush.messages=1`)."""
-        return self._durable_only
-
-    @property
-    def allows_record_deletion(self) -> bool:
-        """False for a topic that is only compacted: it keeps the last record of each key."""
-        return self.log.config.delete
+    def request_sync(self) -> None:
+        self._request_sync(self)
 
     def reconfigure(self, config: LogConfig) -> None:
-        self.log.reconfigure(config)
-        self.appender.reconfigure(config)
-        self._cache_settings(config)
+        super().reconfigure(config)
+        if isinstance(self.role, LeaderState):
+            self.role.rules = replace(self.role.rules, durable_only=self._durable_only)
+        elif isinstance(self.role, FollowerState):
+            self.role.durable_only = self._durable_only
         if self.offline_reason is None:
-            self._request_sync(self) if self._durable_only else self._advance()
+            self.request_sync() if self._durable_only else self._advance()
 
-    def _cache_settings(self, config: LogConfig) -> None:
-        """Copy what every append needs into attributes, because the append is the hot path."""
-        self._durable_only = config.flush_messages == 1
-        self._flush_messages = config.flush_messages
-        self.min_insync_replicas = config.min_insync_replicas
+    # ── roles ────────────────────────────────────────────────────────────────────────────────────
 
-    def become_leader(self, leader_epoch: LeaderEpoch) -> None:
-        """Lead in a new epoch. Batches appended from now on carry it; requests of the old epoch fail."""
-        self._acknowledgements.fail(NotLeader("another leader epoch has begun"))
-        self.leader_epoch = leader_epoch
-        self.log.epochs.begin(leader_epoch, self.log.end_offset)
+    def lead(self, term: Term, membership: Membership, now: Millis) -> None:
+        """Begin a term as the leader. Within the same term, learn what the metadata have changed."""
+        if self.offline_reason is not None:
+            return
+        role, log = self.role, self.log
+        if isinstance(role, LeaderState) and term.leader_epoch == self.leader_epoch:
+            role.log_moved()  # the leader of an only replica does not know of its appends
+            moved = role.learned(term, now)
+            self._set_term(role.term)
+            self._on_moved(role, moved)
+            return
+        self._end_term(NotLeader("another leader epoch has begun"))
+        self._set_term(term)
+        # Begin the epoch now and not with its first batch: a client may ask where it ends before anything is appended.
+        log.epochs.begin(term.leader_epoch, log.end_offset)
+        if self.is_only_replica:
+            self.high_watermark = Offset(log.end_offset)
+        rules = replace(membership.rules, durable_only=self._durable_only)
+        me, broker_epoch, is_eligible, _ = membership
+        self.role = role = LeaderState(me, broker_epoch, term, log, self.high_watermark, is_eligible, rules, now)
+        self.leads, self._refusal, self._stopped = True, None, None
+        self._on_moved(role, role.log_moved())
 
-    def go_offline(self, reason: str) -> None:
+    def follow(self, term: Term, membership: Membership) -> None:
+        """Begin a term as a follower. If the partition has no leader, wait for the next term."""
+        if self.offline_reason is not None:
+            return
+        role, log = self.role, self.log
+        if isinstance(role, FollowerState) and role.is_of(term.leader, term.leader_epoch, membership.broker_epoch):
+            self._set_term(term)
+            return
+        self._end_term(NotLeader("another broker leads the partition"))
+        self._set_term(term)
+        log.epochs.truncate_end(log.end_offset)
+        if term.leader != NO_LEADER:
+            me, broker_epoch, _, _ = membership
+            self.role = FollowerState(me, broker_epoch, term.leader, term.leader_epoch, durable_only=self._durable_only)
+            if self._durable_only and log.flushed_offset < log.end_offset:
+                self.request_sync()
+
+    def stand_down(self, reason: str) -> None:
+        """This broker has no copy of the partition any more, for example because its topic was deleted."""
+        if self.offline_reason is None:
+            self._stop_serving(NotLeader(reason))
+
+    def go_offline(self, reason: str) -> Refusal:
         """The log cannot be used any more. Fail waiting requests and serve nothing until the broker restarts."""
         if self.offline_reason is None:
             _logger.error("partition offline", extra={"partition": str(self.name), "reason": reason})
             self._stop_serving(StorageFault(reason))
-
-    def stop_leading(self, reason: str) -> None:
-        """This broker no longer leads the partition, for example because its topic was deleted."""
-        if self.offline_reason is None:
-            self._stop_serving(NotLeader(reason))
+        return OFFLINE
 
     def _stop_serving(self, outcome: NotLeader | StorageFault) -> None:
-        self.offline_reason, self._stopped = outcome.reason, outcome
-        self._acknowledgements.fail(outcome)
-        self._durable.fail(outcome)
-        self.watchers.notify()
+        self.offline_reason = outcome.reason
+        self._end_term(outcome)
+        self._refusal = OFFLINE
+
+    def _set_term(self, term: Term) -> None:
+        self.term, self.leader_epoch = term, term.leader_epoch
+        self.is_only_replica = len(term.replicas) == 1
+
+    def _end_term(self, outcome: NotLeader | StorageFault) -> None:
+        self.role, self.leads, self.has_enough_replicas = None, False, False
+        self._refusal = NOT_LEADER
+        self._fail_waiting(outcome)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def append(self, batch: memoryview, now_ms: int) -> Appended | Refusal:
         """Append one batch from a client. Its offsets and leader epoch are written into `batch` itself."""
-        if self.offline_reason is not None:
-            return OFFLINE
+        if self._refusal is not None:
+            return self._refusal
         try:
             outcome = self.appender.append(batch, self.leader_epoch, now_ms)
         except LogFault as fault:
-            self.go_offline(str(fault))
-            return OFFLINE
+            return self.go_offline(str(fault))
         if isinstance(outcome, Appended) and not outcome.is_duplicate:
             self._on_appended()
         return outcome
@@ -157,79 +166,88 @@ class Partition:
 
         Raises `OSError` if they cannot be written, and `BatchTooLarge` before writing if the batch would exceed
         `limit_bytes`. The default limit is what readers accept: a larger batch could never be loaded again."""
-        if self.offline_reason is not None:
-            raise OSError(errno.EIO, self.offline_reason)
+        if self._refusal is not None:
+            raise OSError(errno.EIO, self.offline_reason or self._refusal.message)
+        if not self.has_enough_replicas:
+            raise OSError(errno.EAGAIN, "too few replicas are in sync")
         placed = [record._replace(offset=index) for index, record in enumerate(records)]
         batch = memoryview(build_batch(placed, limit_bytes=limit_bytes))
         header = batches.read_header(batch)
         try:
             outcome = self.appender.append_valid(batch, header, self.leader_epoch, placed[-1].timestamp)
         except LogFault as fault:
-            self.go_offline(str(fault))
-            raise OSError(errno.EIO, OFFLINE.message) from fault
+            raise OSError(errno.EIO, self.go_offline(str(fault)).message) from fault
         if isinstance(outcome, Refusal):
             raise OSError(errno.ENOSPC, outcome.message)
         self._on_appended()
         return outcome.end
 
     def _on_appended(self) -> None:
-        if self._durable_only:
-            self._request_sync(self)
-            return
-        self._advance()
+        if not self.is_only_replica:
+            self.append_watchers.notify()
+            self.inform_leader(LeaderState.log_moved)
+        elif not self._durable_only:
+            self._advance_alone()
         log = self.log
         if log.end_offset - log.flushed_offset >= self._flush_messages or log.segments.should_sync_soon:
-            self._request_sync(self)
+            self.request_sync()
 
-    def delete_records(self, offset: int) -> Offset | Refusal:
-        """Delete the records below `offset` (−1 means the high watermark) and return the new log start."""
-        if self.offline_reason is not None:
-            return OFFLINE
-        target = self.high_watermark if offset == -1 else offset
-        if not 0 <= target <= self.high_watermark:
-            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if target > self.log.start_offset:
-            self.log.advance_start(target)
-        return self.log_start_offset
+    def carry_out(self, step: Step, now_ms: Millis) -> None:
+        """Do what the follower has decided. If the disk is full, `OSError` is raised and nothing has changed."""
+        try:
+            follower_steps.carry_out(self, step, now_ms)
+        except LogFault as fault:
+            self.go_offline(str(fault))
+            return
+        self._on_appended()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def read_refusal(self) -> Refusal | None:
+        """Why consumers cannot read here."""
+        return self._refusal if self.role is None else None
+
+    def read(self, request: ReadRequest) -> ReadOutcome:
+        return reading.read(self, request)
+
+    def fetched(self, fetch: ReplicaFetch, now: Millis) -> LeaderEpochMismatch | Divergence | Refusal | None:
+        """A follower asks for records. It gets them only if the result is None."""
+        role = self.role
+        if not isinstance(role, LeaderState):
+            return self._refusal or NOT_LEADER
+        outcome = role.fetched(fetch, now)
+        if not isinstance(outcome, Moved):
+            return outcome
+        self._on_moved(role, outcome)
+        return None
 
     # ── the commit ───────────────────────────────────────────────────────────────────────────────
 
-    def is_acknowledged(self, end: Offset, acks: int) -> bool:
-        """Whether everything below `end` is kept as `acks` demands: on this replica, or on all in-sync ones (-1)."""
-        if acks == ALL_REPLICAS:
-            return end <= self.high_watermark
-        return end <= acknowledged_end(self.log, durable_only=self._durable_only)
+    @property
+    def knows_committed_end(self) -> bool:
+        """False while a new leader does not know yet how far its predecessor has committed."""
+        return isinstance(self.role, LeaderState) and self.high_watermark >= self.role.epoch_start
 
-    def when_acknowledged(self, end: Offset, acks: int, on_commit: OnCommit) -> None:
-        """Call `on_commit` once `is_acknowledged`, or once it never will be. May call it immediately."""
-        if self.is_acknowledged(end, acks):
-            on_commit(COMMITTED)
-        elif self._stopped is not None:
-            on_commit(self._stopped)
-        else:
-            self._acknowledgements.add(acks, end, on_commit)
-
-    def when_committed(self, end: Offset, on_commit: OnCommit) -> None:
-        self.when_acknowledged(end, ALL_REPLICAS, on_commit)
-
-    def when_durable(self, on_durable: OnCommit) -> None:
-        """Sync everything appended so far, whatever the topic's settings, then call `on_durable`."""
-        if self._stopped is not None:
-            on_durable(self._stopped)
-        elif self.log.flushed_offset >= self.log.end_offset:
-            on_durable(COMMITTED)
-        else:
-            self._durable.add(Offset(self.log.end_offset), on_durable)
-            self._request_sync(self)
+    def when_committed_end_known(self, on_known: OnCommit) -> None:
+        """Call `on_known` once `knows_committed_end`, or once this broker does not lead any more."""
+        end = self.role.epoch_start if isinstance(self.role, LeaderState) else self.high_watermark
+        self.when_committed(end, on_known)
 
     def on_synced(self) -> None:
         """A sync has ended, so more of the log is durable."""
         self._durable.release(self.log.flushed_offset)
-        if self.offline_reason is None and self._durable_only:
+        if self._durable_only and self.leads:
             self._advance()
 
     def _advance(self) -> None:
-        """Move the high watermark to the committed end and wake the requests that wait for it.
+        if self.is_only_replica:
+            self._advance_alone()
+        else:
+            self.inform_leader(LeaderState.log_moved)
+
+    def _advance_alone(self) -> None:
+        """Move the high watermark to the end of the own log and wake the requests that wait for it.
 
         The order matters: the watermark moves first, because callbacks read up to it. Watchers only schedule their
         work, so whatever must happen before the answer to a commit waits for it itself (`MetadataObserver`)."""
@@ -239,62 +257,39 @@ class Partition:
             self.watchers.notify()
             self._acknowledgements.release(end, end)
 
-    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+    def inform_leader(self, change: Callable[[LeaderState], Moved]) -> None:
+        """Tell the leader's state what has happened, and carry out what follows. A follower has no such state."""
+        if isinstance(self.role, LeaderState):
+            self._on_moved(self.role, change(self.role))
 
-    def read(self, request: ReadRequest) -> ReadOutcome:
-        offset, bytes_max, at_least_one, committed_only, current_leader_epoch, last_fetched_epoch = request
-        if current_leader_epoch >= 0:
-            refusal = self.check_leader_epoch(current_leader_epoch)
-            if refusal is not None:
-                return LeaderEpochMismatch(refusal.error, self.leader_epoch)
-        if last_fetched_epoch >= 0:
-            epoch, end = self.log.epochs.end_offset_for(last_fetched_epoch)
-            if epoch < last_fetched_epoch or end < offset:
-                return Divergence(epoch, end)
-        if self.offline_reason is not None:
-            return OFFLINE
-        log = self.log
-        if not log.start_offset <= offset <= log.end_offset:
-            message = f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
-            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE, message)
-        limit = self.visible_end(committed_only=committed_only)
-        records, ends_in_sealed_segment = None, False
-        if offset < limit and (bytes_max > 0 or at_least_one):
-            try:
-                records = log.read(offset, bytes_max, limit=limit, at_least_one=at_least_one)
-            except LogFault as fault:
-                self.go_offline(str(fault))
-                return OFFLINE
-            except OSError as fault:
-                return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be read: {fault.strerror}")
-            ends_in_sealed_segment = records is not None and offset < log.segments.active.base_offset
-        return ReadResult(
-            self.high_watermark, self.last_stable_offset, Offset(log.start_offset), records, ends_in_sealed_segment
-        )
+    def _on_moved(self, role: LeaderState, moved: Moved) -> None:
+        self.has_enough_replicas = role.has_enough_replicas
+        if moved.high_watermark > self.high_watermark:
+            self.high_watermark = moved.high_watermark
+            self.watchers.notify()
+        local_end = acknowledged_end(self.log, durable_only=self._durable_only)
+        self._acknowledgements.release(local_end, self.high_watermark)
+        self._deleted.release(moved.low_watermark)
+        if moved.proposal is not None:
+            self._propose(self, moved.proposal)
 
-    def visible_end(self, *, committed_only: bool) -> Offset:
-        """Readers see the records below this offset."""
-        return self.last_stable_offset if committed_only else self.high_watermark
+    def delete_records(self, offset: int) -> Offset | Refusal:
+        """Delete the records below `offset` (−1 means the high watermark) and return the new log start."""
+        if self._refusal is not None:
+            return self._refusal
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if target > self.log.start_offset:
+            self.log.advance_start(target)
+        self.append_watchers.notify()  # followers learn the new start with their next answer
+        self._advance()
+        return self.log_start_offset
 
-    def check_leader_epoch(self, current_leader_epoch: int) -> Refusal | None:
-        """Compare the leader epoch that the client knows (−1 if it knows none) with ours."""
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
-            return None
-        if current_leader_epoch < self.leader_epoch:
-            return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
-        return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    def is_deleted_everywhere(self, start: Offset) -> bool:
+        """Whether the logs of all in-sync replicas start at or above `start`."""
+        role = self.role
+        return self.is_only_replica or not isinstance(role, LeaderState) or role.low_watermark >= start
 
-    @property
-    def log_start_epoch(self) -> int:
-        """The leader epoch of the first record, or −1."""
-        return self.log.epochs.epoch_at(self.log.start_offset)
-
-    def search_time(self, timestamp: int, *, committed_only: bool) -> TimeSearch:
-        """The first visible record that is not older than `timestamp`."""
-        limit = self.visible_end(committed_only=committed_only)
-        return self.log.search_time(timestamp, limit=limit)
-
-    def search_max_timestamp(self, *, committed_only: bool) -> TimeSearch:
-        """The first visible record with the largest timestamp."""
-        limit = self.visible_end(committed_only=committed_only)
-        return self.log.search_max_timestamp(limit=limit)
+    def when_deleted_everywhere(self, start: Offset, on_deleted: OnCommit) -> None:
+        self._deleted.add(start, on_deleted) if self._stopped is None else on_deleted(self._stopped)

@@ -1,8 +1,8 @@
-"""Store: the offsets that the data folder stores for each partition name, in three checkpoint files.
+"""Store: the offsets that the data folder stores for each partition name, in four checkpoint files.
 
 Own rule: a topic may be deleted and another one created under its name. Before the new partition stores records, the
 old entries must be gone from the disk. Otherwise, at the next start, the old log start would hide new records, and the
-old recovery point and cleaner offset would claim that they are durable and compacted.
+other old offsets would claim that they are durable, compacted and committed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,16 @@ from typing import Final
 
 from mqcore.disk.port import Disk
 from mqcore.identity import TopicPartition
-from mqcore.log.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, CheckpointFile, Offsets
+from mqcore.log.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointFile,
+    Offsets,
+)
 
-FILES: Final = (RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
+FILES: Final = (RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS, HIGH_WATERMARKS)
 
 
 class StoredOffsets:
@@ -45,8 +52,8 @@ class StoredOffsets:
         self.write_dropped()
 
     def remove_above(self, name: TopicPartition, end: int) -> None:
-        """Durably remove offsets above `end`, because the log was cut there: new batches are not durable yet."""
-        self.drop(name, [file for file in (RECOVERY_POINTS, CLEANER_OFFSETS) if self.get(file, name) > end])
+        """Durably remove offsets above `end`, because the log is cut there: they say nothing about new batches."""
+        self.drop(name, [file for file in FILES if self.get(file, name) > end])
         self.write_dropped()
 
     def write_dropped(self) -> None:

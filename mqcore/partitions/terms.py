@@ -33,6 +33,11 @@ class Term:
         assert self.leader == NO_LEADER or self.leader in self.isr
 
 
+def only_replica(me: BrokerId, leader_epoch: LeaderEpoch, min_isr: int = 1) -> Term:
+    """The term of a partition that no other broker copies."""
+    return Term(me, leader_epoch, 0, (me,), frozenset((me,)), min_isr)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
     """An ISR that the leader asks the controller for. Two proposals with the same content are still two proposals."""

@@ -92,7 +92,7 @@ def test_the_log_of_an_offline_partition_is_not_synced(make: Callable[[], Syncs]
 
     async def scenario(syncs: Syncs, harness: PartitionHarness) -> None:
         harness.append()
-        harness.partition.stop_leading("the topic was deleted")
+        harness.partition.stand_down("the topic was deleted")
         await syncs.run()
         assert harness.partition.log.flushed_offset == 0
 

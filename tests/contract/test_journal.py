@@ -18,6 +18,7 @@ from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
 from mqcore.partitions.waiting_requests import COMMITTED, CommitOutcome
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
+from tests.unit.mqcore.partitions.helpers import lead_alone
 
 
 def kept(fact: str) -> bool:
@@ -65,7 +66,8 @@ class InPartition:
             self._disk, "t-0", config, now_ms=clock.wall_ms(), clean=False, recovery_point=0, observer=producers
         )
         name = TopicPartition("t", 0)
-        self._partition = Partition(name, UUID(int=1), log, producers, LeaderEpoch(0), lambda partition: None)
+        self._partition = Partition(name, UUID(int=1), log, producers, lambda partition: None)
+        lead_alone(self._partition, LeaderEpoch(0))
         self.journal = PartitionJournal[str](
             self._partition, lambda fact: (b"key", fact.encode()) if kept(fact) else None, clock
         )

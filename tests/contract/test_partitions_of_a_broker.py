@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from mqcore.disk.memory import MemoryDisk
-from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.identity import TopicPartition
 from mqcore.partitions.hosted import HostedPartitions
 from tests.unit.mqcore.apis.memory_broker import IDS, ORDERS, PAYMENTS, MemoryBroker
 from tests.unit.mqcore.coordination.virtual import VirtualClock
@@ -30,7 +30,7 @@ def hosted_partitions(broken_topic: str | None) -> Any:
     for topic, topic_id in IDS.items():
         if topic == broken_topic:
             disk.fail("open", errno.EIO)
-        hosted.open(TopicPartition(topic, 0), topic_id, LeaderEpoch(3), {})
+        hosted.open(TopicPartition(topic, 0), topic_id, {})
     return hosted
 
 

@@ -37,6 +37,7 @@ from mqcore.wire.records import OWN_BATCH_BYTES_MAX
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
 from tests.unit.mqcore.controller.random_commands import RandomCommand, random_commands, visible_state
 from tests.unit.mqcore.coordination.virtual import VirtualClock
+from tests.unit.mqcore.partitions.helpers import lead_alone
 
 NAME = TopicPartition("__cluster_metadata", 0)
 CONFIG = LogConfig(flush_messages=1, retention_ms=-1, segment_bytes=600, index_interval_bytes=100)
@@ -79,7 +80,8 @@ class MetadataWorkload:
             observer=(producers := Producers()),
         )
         log.sync()
-        self.partition = Partition(NAME, UUID(int=1), log, producers, LeaderEpoch(1), self._unsynced.append)
+        self.partition = Partition(NAME, UUID(int=1), log, producers, self._unsynced.append)
+        lead_alone(self.partition, LeaderEpoch(1))
         self.observer = MetadataObserver(self.partition, self._clock)
         self.observer.start()
         self.machine = ControllerMachine(ONE_EACH)

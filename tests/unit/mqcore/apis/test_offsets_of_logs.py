@@ -115,8 +115,7 @@ def end_of(broker: MemoryBroker, epoch: int, current: int = -1) -> Any:
 
 def test_the_end_offset_of_an_epoch_is_found() -> None:
     broker = filled()
-    partition = broker.harnesses[ORDERS].partition
-    partition.become_leader(LeaderEpoch(6))
+    broker.harnesses[ORDERS].lead(LeaderEpoch(6))
     broker.harnesses[ORDERS].append()
     assert end_of(broker, 3) == (3, 3)
     assert end_of(broker, 5) == (3, 3)  # nothing was written in this epoch

@@ -26,6 +26,7 @@ from mqcore.wire.frames import BadFrame
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
 from tests.unit.mqcore.coordination.virtual import VirtualClock
+from tests.unit.mqcore.partitions.helpers import lead_alone
 
 NAME = TopicPartition(METADATA_TOPIC, 0)
 ORDERS, STOCK = TopicCreated("orders", UUID(int=1)), TopicCreated("stock", UUID(int=2))
@@ -42,7 +43,8 @@ class MetadataLog:
         self.disk = MemoryDisk()
         self.clock = VirtualClock()
         log = Log.open(self.disk, str(NAME), config, now_ms=0, clean=True, recovery_point=0, observer=producers)
-        self.partition = Partition(NAME, UUID(int=9), log, producers, LeaderEpoch(1), lambda partition: None)
+        self.partition = Partition(NAME, UUID(int=9), log, producers, lambda partition: None)
+        lead_alone(self.partition, LeaderEpoch(1))
         self._journal = PartitionJournal[MetadataFact](self.partition, records.encode, self.clock)
 
     def append(self, *facts: MetadataFact) -> Offset:

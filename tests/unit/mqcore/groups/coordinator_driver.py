@@ -35,6 +35,7 @@ from mqcore.partitions.producers import Producers
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 from tests.unit.mqcore.groups.group_driver import AT_ONCE, RANGE
+from tests.unit.mqcore.partitions.helpers import lead_alone
 
 PARTITIONS = 4
 OFFSETS_ID = UUID(int=7)
@@ -138,7 +139,9 @@ def open_partition(disk: MemoryDisk, name: TopicPartition, clock: VirtualClock) 
         observer=producers,
     )
     no_sync: Callable[[Partition], None] = lambda partition: None  # noqa: E731
-    return Partition(name, OFFSETS_ID, log, producers, LeaderEpoch(1), no_sync)
+    partition = Partition(name, OFFSETS_ID, log, producers, no_sync)
+    lead_alone(partition, LeaderEpoch(1))
+    return partition
 
 
 GROUPS = tuple(f"group-{number}" for number in range(12))

@@ -19,7 +19,7 @@ from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.retention_sweep import RetentionSweep
 from tests.unit.mqcore.coordination.virtual import VirtualClock
-from tests.unit.mqcore.partitions.helpers import NAME, batch, offsets_of
+from tests.unit.mqcore.partitions.helpers import NAME, batch, lead_alone, offsets_of
 
 OLD, NEW = UUID(int=1), UUID(int=2)  # the ids of a deleted topic, and of the next one with its name
 SMALL = {"segment.bytes": "1024"}
@@ -82,8 +82,9 @@ class DataFolder:
     def open(
         self, topic_id: UUID = OLD, settings: Mapping[str, str] | None = None, name: TopicPartition = NAME
     ) -> Partition:
-        opened = self.hosted.open(name, topic_id, LeaderEpoch(0), settings or {})
+        opened = self.hosted.open(name, topic_id, settings or {})
         assert opened is not None, self.hosted.open_failures
+        lead_alone(opened, LeaderEpoch(0))
         return opened
 
     def append(self, partition: Partition, count: int = 1, size: int = 10) -> None:
@@ -109,7 +110,7 @@ def corrupt_at_start(folder: DataFolder) -> None:
     folder.disk.remove(RECOVERY_POINTS)  # so that everything is verified
     spoil(folder)
     folder.crash()
-    assert folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None
+    assert folder.hosted.open(NAME, OLD, {}) is None
 
 
 def unreadable_at_start(folder: DataFolder) -> None:
@@ -119,4 +120,4 @@ def unreadable_at_start(folder: DataFolder) -> None:
     folder.durability.write_checkpoints()
     folder.crash()
     folder.disk.fail("open", errno.EMFILE)
-    assert folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None
+    assert folder.hosted.open(NAME, OLD, {}) is None

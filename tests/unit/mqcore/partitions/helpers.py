@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.disk.port import Disk
-from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.identity import BrokerId, LeaderEpoch, Millis, TopicPartition
 from mqcore.log.errors import LogFailed
 from mqcore.log.log import Log
 from mqcore.log.topic_config import LogConfig
@@ -15,11 +15,14 @@ from mqcore.partitions.appender import Appended
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
 from mqcore.partitions.reads import ReadRequest, ReadResult
+from mqcore.partitions.roles import Membership
+from mqcore.partitions.terms import only_replica
 from mqcore.wire.batches import BatchHeader, read_header, read_headers
 from mqcore.wire.errors import Refusal
 from mqcore.wire.records import Record, build_batch
 
 NAME = TopicPartition("orders", 0)
+ME = BrokerId(1)
 TOPIC_ID = UUID(int=7)
 NOW_MS = 1_700_000_000_000
 DURABLE = {"flush.messages": "1"}
@@ -53,6 +56,11 @@ def header(producer: int, epoch: int, sequence: int, count: int = 1, offset: int
     return BatchHeader(offset, 100, 0, 2, 0, 0, count - 1, 5, 5, producer, epoch, sequence, count)
 
 
+def lead_alone(partition: Partition, leader_epoch: LeaderEpoch) -> None:
+    min_isr = partition.log.config.min_insync_replicas
+    partition.lead(only_replica(ME, leader_epoch, min_isr), Membership(ME), Millis(0))
+
+
 class PartitionHarness:
     """One partition on a disk in memory. Requested syncs run when a test calls `sync`."""
 
@@ -73,8 +81,13 @@ class PartitionHarness:
             recovery_point=0,
             observer=producers,
         )
-        self.partition = Partition(NAME, TOPIC_ID, log, producers, LeaderEpoch(3), self.requested.append)
+        self.partition = Partition(NAME, TOPIC_ID, log, producers, self.requested.append)
+        self.lead(LeaderEpoch(3))
         return self.partition
+
+    def lead(self, leader_epoch: LeaderEpoch) -> None:
+        """Lead as the only replica."""
+        lead_alone(self.partition, leader_epoch)
 
     def sync(self) -> None:
         """Run the requested syncs as the flusher would."""

@@ -100,7 +100,7 @@ def test_when_a_topic_is_deleted_waiting_requests_learn_that_this_broker_no_long
     _, end = offsets_of(harness.append())
     harness.partition.when_committed(Offset(end), outcomes.append)
     harness.partition.when_durable(outcomes.append)
-    harness.partition.stop_leading("the topic was deleted")
+    harness.partition.stand_down("the topic was deleted")
     harness.partition.when_committed(Offset(end), outcomes.append)  # a request that comes later
     assert outcomes == [NotLeader("the topic was deleted")] * 3
 
@@ -111,7 +111,7 @@ def test_a_request_of_an_earlier_leader_epoch_fails_even_if_its_offset_is_reache
     _, end = offsets_of(harness.append())
     for acks in (1, -1):
         harness.partition.when_acknowledged(Offset(end), acks, outcomes.append)
-    harness.partition.become_leader(LeaderEpoch(5))
+    harness.lead(LeaderEpoch(5))
     harness.sync()
     assert outcomes == [NotLeader("another leader epoch has begun")] * 2
     assert harness.partition.is_acknowledged(Offset(end), 1)

@@ -17,7 +17,7 @@ from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.hosted import HostedPartitions
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 from tests.unit.mqcore.partitions.folder import OLD, SMALL, DataFolder
-from tests.unit.mqcore.partitions.helpers import NAME, batch, offsets_of
+from tests.unit.mqcore.partitions.helpers import NAME, batch, lead_alone, offsets_of
 
 
 def test_the_log_start_survives_in_the_checkpoint() -> None:
@@ -47,7 +47,7 @@ def test_an_offline_partition_keeps_its_entries_in_the_checkpoints() -> None:
     folder.durability.write_checkpoints()
     folder.crash()
     folder.disk.fail("open", errno.EIO, times=100)
-    assert folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None
+    assert folder.hosted.open(NAME, OLD, {}) is None
     folder.disk.crash("kill")  # also ends the fault
     folder.durability.write_checkpoints()
     assert CheckpointFile(folder.disk, LOG_STARTS).read() == {NAME: 6}
@@ -126,9 +126,10 @@ def test_a_checkpoint_contains_what_its_own_syncs_made_durable(monkeypatch: pyte
         flusher = running_flusher()
         hosted = HostedPartitions(disk, clock, flusher, is_clean=False)
         durability = Durability(hosted, flusher, clock, SystemThreads())
-        partitions = [hosted.open(TopicPartition("orders", index), OLD, LeaderEpoch(1), SMALL) for index in range(5)]
+        partitions = [hosted.open(TopicPartition("orders", index), OLD, SMALL) for index in range(5)]
         for partition in partitions:
             assert partition is not None
+            lead_alone(partition, LeaderEpoch(1))
             for _ in range(40):
                 offsets_of(partition.append(batch(), clock.wall_ms()))
         await durability.sync_and_checkpoint(10)
@@ -146,8 +147,7 @@ def test_a_checkpoint_is_written_even_if_a_sync_does_not_end(monkeypatch: pytest
         monkeypatch.setattr(flusher, "request_sync", lambda partition: None)
         clock = SystemClock(asyncio.get_running_loop())
         durability = Durability(folder.hosted, flusher, clock, SystemThreads())
-        partition = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
-        assert partition is not None
+        partition = folder.open(settings=SMALL)
         offsets_of(partition.append(batch(), folder.clock.wall_ms()))
         await durability.sync_and_checkpoint(0.01)
         assert CheckpointFile(folder.disk, RECOVERY_POINTS).read() == {NAME: 0}
@@ -158,8 +158,7 @@ def test_a_checkpoint_is_written_even_if_a_sync_does_not_end(monkeypatch: pytest
 
 def test_a_crash_after_many_rolls_replays_nothing_below_the_checkpoint() -> None:
     folder = DataFolder()
-    partition = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
-    assert partition is not None
+    partition = folder.open(settings=SMALL)
     for number in range(400):
         offsets_of(partition.append(batch(producer=1, sequence=number), folder.clock.wall_ms()))
         if number == 100:
@@ -168,6 +167,6 @@ def test_a_crash_after_many_rolls_replays_nothing_below_the_checkpoint() -> None
         if number == 200:
             folder.durability.write_checkpoints()
     folder.crash()
-    again = folder.hosted.open(NAME, OLD, LeaderEpoch(1), SMALL)
-    assert again is not None and again.log.end_offset == 400
+    again = folder.open(settings=SMALL)
+    assert again.log.end_offset == 400
     assert again.log.recovery.replayed_batches == 0 and again.log.recovery.scanned_batches < 310

@@ -11,7 +11,7 @@ from mqcore.identity import LeaderEpoch, TopicPartition
 from mqcore.log.checkpoints import LOG_STARTS, RECOVERY_POINTS, CheckpointFile
 from mqcore.wire.errors import Refusal
 from tests.unit.mqcore.partitions.folder import OLD, SMALL, DataFolder, corrupt_at_start, unreadable_at_start
-from tests.unit.mqcore.partitions.helpers import NAME, batch, error_name
+from tests.unit.mqcore.partitions.helpers import NAME, batch, error_name, lead_alone
 
 
 def test_only_the_corrupt_log_is_offline_and_its_checkpoints_stay() -> None:
@@ -32,7 +32,7 @@ def test_only_the_corrupt_log_is_offline_and_its_checkpoints_stay() -> None:
     folder.crash()
     folder.disk.remove(RECOVERY_POINTS)  # so that everything is verified
     folder.begin(clean=False)
-    assert folder.hosted.open(NAME, OLD, LeaderEpoch(0), SMALL) is None
+    assert folder.hosted.open(NAME, OLD, SMALL) is None
     assert NAME in folder.hosted.open_failures
     assert folder.open(name=other).high_watermark == 2
     folder.durability.write_checkpoints()
@@ -59,9 +59,10 @@ def test_a_partition_first_opened_without_descriptors_is_durable_once_it_opens(c
         folder = DataFolder()
         folder.begin(clean=clean)
         folder.disk.fail(kind, errno.EMFILE, skip=skip)  # type: ignore[arg-type]
-        if folder.hosted.open(NAME, OLD, LeaderEpoch(0), {}) is None:
+        if folder.hosted.open(NAME, OLD, {}) is None:
             assert folder.hosted.retryable_failures() == [(NAME, OLD)]
         partition = folder.hosted.get(*NAME) or folder.open()
+        lead_alone(partition, LeaderEpoch(0))
         for _ in range(2):  # the first append may hit the fault and is then repeated
             outcome = partition.append(batch(), folder.clock.wall_ms())
             if not isinstance(outcome, Refusal):

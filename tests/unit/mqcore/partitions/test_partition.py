@@ -97,7 +97,7 @@ def test_a_reader_with_another_leader_epoch_learns_ours_instead_of_getting_recor
 def test_a_reader_that_is_ahead_of_its_last_epoch_learns_where_that_epoch_ended() -> None:
     harness = PartitionHarness()
     harness.append(batch(b"a", b"b"))
-    harness.partition.become_leader(LeaderEpoch(5))
+    harness.lead(LeaderEpoch(5))
     harness.append()
     assert harness.partition.read(ReadRequest(3, 1000, last_fetched_epoch=3)) == Divergence(3, 2)
     assert harness.partition.read(ReadRequest(3, 1000, last_fetched_epoch=4)) == Divergence(3, 2)
@@ -124,7 +124,7 @@ def test_a_leaders_epoch_is_known_before_its_first_append() -> None:
 def test_a_new_leader_epoch_begins_at_the_log_end() -> None:
     harness = PartitionHarness()
     harness.append(batch(b"a", b"b"))
-    harness.partition.become_leader(LeaderEpoch(5))
+    harness.lead(LeaderEpoch(5))
     harness.append()
     assert harness.partition.log.epochs.end_offset_for(3) == (3, 2)
     assert harness.headers(2)[0].leader_epoch == 5
