@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from mqcore.config import BrokerConfig
 from mqcore.controller.cluster_commands import Heartbeat, HeartbeatAnswer, RegisterBroker, Registered
 from mqcore.identity import Millis, Offset
 from mqcore.wire.errors import ErrorCode, Refusal
@@ -44,6 +45,12 @@ class LifecycleRules:
     shutdown_heartbeat_ms: int = 100
     retry_ms: int = 100
     shutdown_timeout_ms: int = 10_000
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> LifecycleRules:
+        return cls(
+            heartbeat_ms=config.broker_heartbeat_interval_ms, shutdown_timeout_ms=config.controlled_shutdown_timeout_ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
