@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand
 from mqcore.controller.facts import ControllerFact
@@ -17,6 +18,17 @@ from mqcore.coordination.decision import Machine
 from mqcore.coordination.journal import Journal, JournalFault
 from mqcore.coordination.runner import OnAnswer, Runner
 from mqcore.host import Clock
+
+
+class CommandTarget(Protocol):
+    """Takes commands. `on_answer` is called exactly once, now or later."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the active controller is on this node."""
+        ...
+
+    def submit(self, command: ControllerCommand, on_answer: OnAnswer[ControllerAnswer]) -> None: ...
 
 
 class Controller:

@@ -18,7 +18,7 @@ from mqcore.coordination.journal import JournalFault, NotController
 from mqcore.identity import BrokerId, Offset
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
-from tests.unit.mqcore.controller.fake_quorum import OTHER, FakeQuorum
+from tests.unit.mqcore.controller.fake_quorum import ME, OTHER, FakeQuorum
 from tests.unit.mqcore.coordination.virtual import VirtualClock
 
 Answers = list[ControllerAnswer | JournalFault]
@@ -34,7 +34,7 @@ class Node:
         self.controller = ActiveController(self.quorum, self.observer, self.clock, settings)
         self.controller.start()
 
-    def elect(self, node: BrokerId = BrokerId(1)) -> None:
+    def elect(self, node: BrokerId = ME) -> None:
         self.quorum.elect(node)
         self.turn()
 
