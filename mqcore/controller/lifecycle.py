@@ -127,6 +127,10 @@ class BrokerLifecycle:
         self.broker_epoch, self.is_fenced = None, True
         self._enter(Phase.ENDED if self.phase is Phase.PENDING_SHUTDOWN else Phase.STARTING)
 
+    def connection_lost(self, now_ms: Millis) -> None:
+        """The controller ends the session of a broker whose connection broke, unless it hears of the broker soon."""
+        self._next_ms = min(self._next_ms, Millis(now_ms + self._rules.retry_ms))
+
     def logs_opened(self, now_ms: Millis) -> None:
         """All logs that the metadata names are open, so the broker can lead."""
         self._logs_are_open = True

@@ -63,6 +63,11 @@ class Registering:
         """Whether the applied metadata include this registration, so that a folder they do not name is a stray."""
         return self._lifecycle.knows_its_replicas(self._observer.applied_end)
 
+    def connection_lost(self) -> None:
+        """The connection to the controller broke, so the next heartbeat is due soon."""
+        self._lifecycle.connection_lost(self._now_ms())
+        self._set_timer()
+
     def logs_opened(self) -> None:
         """All logs that the metadata names are open, so the broker can lead."""
         self._lifecycle.logs_opened(self._now_ms())

@@ -46,6 +46,8 @@ class RemoteController:
         self._clock = clock
         self._network = network
         self._links: dict[tuple[BrokerId, Purpose], Link] = {}
+        self.on_membership_lost: Callable[[], None] = _nothing
+        """Called when the connection that carries the heartbeats breaks."""
 
     def send(
         self, purpose: Purpose, api: tuple[int, int], body: bytes, timeout_ms: int, on_response: OnResponse
@@ -57,12 +59,20 @@ class RemoteController:
             return
         link = self._links.get((leader, purpose))
         if link is None:
-            link = self._links[leader, purpose] = self._link(leader)
+            link = self._links[leader, purpose] = self._link(leader, purpose)
         link.send(*api, body, timeout_ms, on_response)
 
-    def _link(self, node: BrokerId) -> Link:
-        return Link(self._clock, self._network, lambda: self._addresses.get(node), f"broker-{self._me}")
+    def _link(self, node: BrokerId, purpose: Purpose) -> Link:
+        on_lost = self._membership_lost if purpose is Purpose.MEMBERSHIP else _nothing
+        return Link(self._clock, self._network, lambda: self._addresses.get(node), f"broker-{self._me}", on_lost)
+
+    def _membership_lost(self) -> None:
+        self.on_membership_lost()
 
     def close(self) -> None:
         for link in self._links.values():
             link.close()
+
+
+def _nothing() -> None:
+    pass

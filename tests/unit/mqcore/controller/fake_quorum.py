@@ -18,7 +18,7 @@ from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.producers import Producers
 from mqcore.partitions.waiting_requests import CommitQueue, NotLeader, OnCommit, StorageFault, Watchers
 from mqcore.raft.messages import VoterKey
-from mqcore.wire.batches import read_header
+from mqcore.wire.batches import read_header, read_headers
 from mqcore.wire.records import Record, build_batch
 
 ME, OTHER = BrokerId(1), BrokerId(2)
@@ -90,6 +90,14 @@ class FakeQuorum:
         self._write([Record(0, 0, None, b"\0\0\0\0")], CONTROL)
         self.high_watermark = Offset(self.log.end_offset)
         self.watchers.notify()
+
+    def copy(self, leader: FakeQuorum) -> None:
+        """Fetch what the leader has committed."""
+        found = leader.log.read(self.log.end_offset, 1 << 20, limit=leader.high_watermark)
+        if found is not None:
+            data = memoryview(bytearray(found.read()))
+            self.log.append(data, tuple(header for _, header in read_headers(data)), 0)
+        self._advance()
 
     def lose(self) -> None:
         """What is not committed is cut off, as the next leader would do."""
