@@ -15,7 +15,9 @@ from pathlib import Path
 from docs.limits import SECTIONS, shown
 from mqcore import config
 from mqcore.apis.api_versions import RELEASE
-from mqcore.apis.table import TABLE
+from mqcore.apis.call import Api
+from mqcore.apis.controller_table import CONTROLLER_TABLE
+from mqcore.apis.table import TABLE, ApiTable
 from mqcore.controller.settings_without_effect import SETTINGS_WITHOUT_EFFECT
 from mqcore.log.topic_config import TOPIC_SETTINGS
 from seckill.messaging.partitioners import (
@@ -33,18 +35,25 @@ FOLDER = Path(__file__).parent / "generated"
 
 
 def api_versions() -> str:
-    rows = []
-    for key, entry in sorted(TABLE.items()):
-        api = entry.api
-        note = f"{api.first_version}–{api.first_served - 1} are refused" if api.first_served else ""
-        rows.append((str(key), api.name, f"{api.first_version}–{api.last_version}", note))
+    def rows(table: ApiTable) -> list[tuple[str, ...]]:
+        return [_api_row(entry.api) for _, entry in sorted(table.items())]
+
+    columns = ("key", "request", "versions", "")
     return _page(
         "Requests and their versions",
         "What ApiVersions advertises, from the `API` line of each module in `mqcore/apis`. The versions are those of "
         f"Kafka {'.'.join(map(str, RELEASE))}, which is the release that clients infer; requests that it has and that "
         "are missing here are not served.",
-        _table(("key", "request", "versions", ""), rows),
+        _table(columns, rows(TABLE)),
+        "## Between nodes\n\nWhat the controller's listener serves in a cluster. Some of these requests have tagged "
+        "fields that Kafka does not know.\n\n" + _table(columns, rows(CONTROLLER_TABLE)),
     )
+
+
+def _api_row(api: Api) -> tuple[str, ...]:
+    notes = [f"{api.first_version}–{api.first_served - 1} are refused"] if api.first_served else []
+    notes += ["forwarded to the active controller"] if api.forwarded else []
+    return str(api.key), api.name, f"{api.first_version}–{api.last_version}", ", ".join(notes)
 
 
 def settings() -> str:

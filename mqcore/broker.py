@@ -135,7 +135,7 @@ class Broker:
     def _make_services(self, file_settings: dict[str, str]) -> Services:
         offsets_topic = InternalTopic(
             self.config.offsets_topic_num_partitions,
-            self.config.offsets_topic_replication_factor,
+            self.config.offsets_topic_replicas,
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

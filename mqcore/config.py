@@ -117,7 +117,9 @@ class BrokerConfig:
     )
 
     offsets_topic_num_partitions: int = setting(12, "partitions of __consumer_offsets", minimum=1)
-    offsets_topic_replication_factor: int = setting(1, "replicas of __consumer_offsets", minimum=1)
+    offsets_topic_replication_factor: int = setting(
+        -1, "replicas of __consumer_offsets; -1 stands for one on each controller", minimum=-1
+    )
     offsets_topic_segment_bytes: int = setting(16777216, "segment size of __consumer_offsets", minimum=1024)
     offsets_retention_minutes: int = setting(10080, "keep the offsets of an empty group for", minimum=1)
     offsets_retention_check_interval_ms: int = setting(600000, "interval between checks for expired offsets", minimum=1)
@@ -172,6 +174,11 @@ class BrokerConfig:
     def voters(self) -> dict[int, ControllerAddress]:
         """The addresses of all controllers by their node ids; empty if this broker is the only one."""
         return parse_voters(self.controller_quorum_voters, "controller.quorum.voters")
+
+    @property
+    def offsets_topic_replicas(self) -> int:
+        factor = self.offsets_topic_replication_factor
+        return factor if factor > 0 else max(1, len(self.voters()))
 
 
 def settings() -> dict[str, Field[Any]]:

@@ -10,6 +10,7 @@ from mqcore.host import Chance
 from mqcore.identity import kafka_uuid, parse_kafka_uuid
 
 FILE = "meta.properties"
+STARTS_FILE = "starts"
 VERSION = "1"
 
 
@@ -50,3 +51,14 @@ def claim_folder(disk: Disk, chance: Chance, node_id: int, cluster_id: str) -> F
     if cluster_id and found.cluster_id != cluster_id:
         raise ForeignFolder(f"the data folder belongs to cluster {found.cluster_id}, but cluster.id is {cluster_id}")
     return found
+
+
+def count_start(disk: Disk) -> int:
+    """How often a broker has been started in this folder, this start included. Durable before it is returned, because
+    the controller takes the broker with the larger number for the later one."""
+    text = disk.read_whole(STARTS_FILE).decode(errors="replace").strip() if disk.exists(STARTS_FILE) else "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise ForeignFolder(f"{STARTS_FILE} of the data folder is damaged: {text[:40]!r}")
+    starts = int(text) + 1
+    disk.replace(STARTS_FILE, f"{starts}\n".encode())
+    return starts

@@ -15,7 +15,7 @@ from mqcore.controller.commands import Alteration, AlterConfigs, ConfigEdit, Res
 if TYPE_CHECKING:
     from mqcore.wire.requests.alter_configs import AlterConfigsRequest, AlterConfigsResource
 
-API = Api(33, "AlterConfigs", 0, 2)
+API = Api(33, "AlterConfigs", 0, 2, forwarded=True)
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> Later:

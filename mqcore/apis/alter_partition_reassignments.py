@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ReassignablePartition,
     )
 
-API = Api(45, "AlterPartitionReassignments", 0, 1)
+API = Api(45, "AlterPartitionReassignments", 0, 1, forwarded=True)
 
 
 def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> Later:

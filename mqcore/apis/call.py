@@ -35,6 +35,8 @@ class Api:
     first_version: int
     last_version: int
     first_served: int | None = None  # lower versions are advertised but refused (Produce 0–2)
+    forwarded: bool = False
+    """Whether another node serves it while that is the active controller."""
 
 
 class Call(Protocol):
@@ -55,6 +57,11 @@ class Call(Protocol):
         ...
 
     @property
+    def is_from_broker(self) -> bool:
+        """Whether a broker of the cluster asks in its own name."""
+        ...
+
+    @property
     def services(self) -> Services: ...
 
     def answer(self, response: Any) -> None:
@@ -63,6 +70,10 @@ class Call(Protocol):
 
     def hang_up(self) -> None:
         """Close the connection after the earlier answers are sent."""
+        ...
+
+    def when_disconnected(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the connection closes, after the answer too. It replaces the one of an earlier call."""
         ...
 
     when_gone: Callable[[], None] | None

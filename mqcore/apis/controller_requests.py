@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mqcore.apis.call import LATER, Call, Later, Response
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand, CreatedTopic, DeletedTopic
-from mqcore.coordination.journal import CommandFailed, FactsTooLarge, JournalFault
+from mqcore.coordination.journal import CommandFailed, FactsTooLarge, JournalFault, LeadershipLost
 from mqcore.wire.errors import ErrorCode, Refusal
 
 EntryOutcome = CreatedTopic | DeletedTopic | Refusal | None
@@ -26,7 +26,7 @@ def submit(
 
     def answered(answer: ControllerAnswer | JournalFault) -> None:
         if isinstance(answer, JournalFault):
-            answer = (_refusal_of(answer),) * entries
+            answer = (refusal_of(answer),) * entries
         assert isinstance(answer, tuple) and len(answer) == entries
         try:
             response = respond(answer)
@@ -40,7 +40,7 @@ def submit(
     return LATER
 
 
-def _refusal_of(fault: JournalFault) -> Refusal:
+def refusal_of(fault: JournalFault) -> Refusal:
     match fault:
         case FactsTooLarge():
             message = f"{fault}: name fewer topics or settings in one request"
@@ -48,6 +48,8 @@ def _refusal_of(fault: JournalFault) -> Refusal:
         case CommandFailed():
             message = "the command failed unexpectedly; the broker's log has the details"
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        case LeadershipLost():
+            return Refusal(ErrorCode.NOT_CONTROLLER, str(fault))
         case _:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
 

@@ -16,7 +16,7 @@ from mqcore.identity import BrokerId
 if TYPE_CHECKING:
     from mqcore.wire.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
-API = Api(37, "CreatePartitions", 0, 3)
+API = Api(37, "CreatePartitions", 0, 3, forwarded=True)
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> Later:

@@ -21,7 +21,7 @@ from mqcore.log.topic_config import TOPIC_SETTINGS
 if TYPE_CHECKING:
     from mqcore.wire.requests.create_topics import CreatableTopic, CreateTopicsRequest
 
-API = Api(19, "CreateTopics", 2, 7)
+API = Api(19, "CreateTopics", 2, 7, forwarded=True)
 
 RETURNS_CONFIGS = 5
 
@@ -33,7 +33,7 @@ def handle(request: CreateTopicsRequest, call: Call) -> Later:
     def respond(outcomes: Sequence[EntryOutcome]) -> Response:
         return {"topics": [_result(call, *pair) for pair in zip(topics, outcomes, strict=True)]}
 
-    return submit(call, CreateTopics(topics, request.validate_only), len(topics), respond)
+    return submit(call, CreateTopics(topics, request.validate_only, internal=call.is_from_broker), len(topics), respond)
 
 
 def _new_topic(topic: CreatableTopic, topic_id: UUID) -> NewTopic:

@@ -16,7 +16,7 @@ from mqcore.controller.commands import DeletedTopic, DeleteTopics
 if TYPE_CHECKING:
     from mqcore.wire.requests.delete_topics import DeleteTopicsRequest
 
-API = Api(20, "DeleteTopics", 1, 6)
+API = Api(20, "DeleteTopics", 1, 6, forwarded=True)
 
 TOPIC_IDS = 6
 

@@ -36,7 +36,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> Response:
             brokers.append({**row, "is_fenced": broker.fenced})
     return {
         "cluster_id": services.cluster_id,
-        "controller_id": services.config.node_id,
+        "controller_id": services.controller_id(),
         "brokers": brokers,
         "cluster_authorized_operations": (
             ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED

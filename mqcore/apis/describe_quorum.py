@@ -14,7 +14,7 @@ from mqcore.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from mqcore.wire.requests.describe_quorum import DescribeQuorumRequest
 
-API = Api(55, "DescribeQuorum", 0, 2)
+API = Api(55, "DescribeQuorum", 0, 2, forwarded=True)
 
 
 def handle(request: DescribeQuorumRequest, call: Call) -> Response:

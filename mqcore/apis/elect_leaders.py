@@ -18,7 +18,7 @@ from mqcore.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from mqcore.wire.requests.elect_leaders import ElectLeadersRequest
 
-API = Api(43, "ElectLeaders", 0, 2)
+API = Api(43, "ElectLeaders", 0, 2, forwarded=True)
 
 ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 

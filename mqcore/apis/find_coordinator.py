@@ -49,7 +49,7 @@ def _response(request: FindCoordinatorRequest, call: Call, error: ErrorCode) -> 
 
 def _coordinator(key: str, call: Call, error: ErrorCode, is_transaction: bool) -> Response:
     services = call.services
-    leader = min(services.image.brokers, default=None) if is_transaction else _leader(services, key)
+    leader = services.controller_id() if is_transaction else _leader(services, key)
     if error is ErrorCode.NONE and leader is not None:
         endpoint = services.endpoint(leader, call.listener)
         if endpoint is not None:

@@ -14,7 +14,7 @@ from mqcore.controller.commands import ConfigEdit, ResourceEdits
 if TYPE_CHECKING:
     from mqcore.wire.requests.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 
-API = Api(44, "IncrementalAlterConfigs", 0, 1)
+API = Api(44, "IncrementalAlterConfigs", 0, 1, forwarded=True)
 
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Later:

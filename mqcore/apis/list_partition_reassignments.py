@@ -11,7 +11,7 @@ from mqcore.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from mqcore.wire.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
 
-API = Api(46, "ListPartitionReassignments", 0, 0)
+API = Api(46, "ListPartitionReassignments", 0, 0, forwarded=True)
 
 
 def handle(request: ListPartitionReassignmentsRequest, call: Call) -> Response:

@@ -75,7 +75,13 @@ def _all_topics(request: MetadataRequest, call: Call) -> bytes:
         cache.state = state
         cache.encoded.clear()
     include_topics = request.include_topic_authorized_operations
-    key = (call.version, call.listener, include_topics, request.include_cluster_authorized_operations)
+    key = (
+        call.version,
+        call.listener,
+        services.controller_id(),
+        include_topics,
+        request.include_cluster_authorized_operations,
+    )
     if key not in cache.encoded:
         topics = [_topic(services, topic) for topic in services.image.topics.values()]
         cache.encoded[key] = encode_response(API.key, call.version, _response(request, call, topics))
@@ -155,7 +161,7 @@ def _response(request: MetadataRequest, call: Call, topics: list[Response]) -> R
     return {
         "brokers": brokers,
         "cluster_id": services.cluster_id,
-        "controller_id": services.config.node_id,
+        "controller_id": services.controller_id(),
         "topics": topics,
         "cluster_authorized_operations": ALL_CLUSTER_OPERATIONS if include_cluster else NOT_REQUESTED,
     }

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mqcore.config import BrokerConfig
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.internal_topics import InternalTopics
 from mqcore.controller.observer import MetadataObserver
-from mqcore.controller.queue import Controller
+from mqcore.controller.queue import CommandTarget
 from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.host import Chance, Clock, Network
 from mqcore.metrics import Metrics
 from mqcore.partitions.durability import Durability
 from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
+
+if TYPE_CHECKING:
+    from mqcore.apis.forwarding import Forwarding
+    from mqcore.controller.active import MetadataQuorum
 
 
 class ProducerIds:
@@ -54,7 +59,8 @@ class Services:
     durability: Durability
     free_space: FreeSpaceMonitor
     observer: MetadataObserver
-    controller: Controller
+    controller: CommandTarget
+    """The active controller, here or on another node."""
     groups: GroupCoordinator
     internal_topics: InternalTopics
     topic_defaults: dict[str, str] = field(default_factory=dict)
@@ -66,6 +72,18 @@ class Services:
     is_stopping: bool = False
     """Waiting requests are answered at once with what is available."""
     free_bytes: Callable[[], int] = lambda: 0
+    forwarding: Forwarding | None = None
+    """For requests that the active controller serves on another node. None in a cluster of one."""
+    quorum: MetadataQuorum | None = None
+
+    def controller_id(self) -> int:
+        """The broker that clients take for the controller: any broker forwards their requests, so a live one."""
+        brokers = self.image.brokers
+        leader = None if self.quorum is None else self.quorum.leader
+        if leader is not None and leader in brokers and not brokers[leader].fenced:
+            return leader
+        live = (broker for broker, registered in brokers.items() if not registered.fenced)
+        return min(live, default=-1)
 
     @property
     def image(self) -> ClusterImage:

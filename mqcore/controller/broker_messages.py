@@ -1,4 +1,5 @@
-"""Codec: the commands of brokers and their answers ↔ BrokerRegistration 4, BrokerHeartbeat 1 and AlterPartition 3.
+"""Codec: the commands of brokers and their answers ↔ BrokerRegistration 4, BrokerHeartbeat 1, AlterPartition 3 and
+AllocateProducerIds 0.
 
 A broker encodes commands and decodes answers; the controller does the reverse. What is encoded is a mapping and what is
 decoded a named tuple, as in `wire/messages.py`. These messages carry the code of a refusal and not its text.
@@ -20,14 +21,16 @@ from mqcore.controller.cluster_commands import (
     RegisterBroker,
     Registered,
 )
+from mqcore.controller.commands import ProducerIdBlock, ReserveProducerIds
 from mqcore.controller.facts import Endpoint, SecurityProtocol
 from mqcore.identity import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset
-from mqcore.wire.errors import ErrorCode, Refusal
+from mqcore.wire.errors import ErrorCode, Refusal, error_code
 from mqcore.wire.frames import BadFrame
 
 ALTER_PARTITION: Final = (56, 3)
 BROKER_REGISTRATION: Final = (62, 4)
 BROKER_HEARTBEAT: Final = (63, 1)
+ALLOCATE_PRODUCER_IDS: Final = (67, 0)
 
 Message = Mapping[str, Any]
 
@@ -191,9 +194,23 @@ def _decode_outcome(told: Any) -> AlteredPartition | Refusal:
     )
 
 
+def encode_reservation(broker: BrokerId, broker_epoch: int) -> Message:
+    return {"broker_id": broker, "broker_epoch": broker_epoch}
+
+
+def decode_reservation(request: Any) -> ReserveProducerIds:
+    return ReserveProducerIds(BrokerId(request.broker_id), request.broker_epoch)
+
+
+def encode_reserved(answer: ProducerIdBlock | Refusal) -> Message:
+    if isinstance(answer, Refusal):
+        return {"error_code": answer.error}
+    return {"error_code": ErrorCode.NONE, "producer_id_start": answer.first, "producer_id_len": answer.count}
+
+
+def decode_reserved(response: Any) -> ProducerIdBlock | Refusal:
+    return _refusal(response) or ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+
 def _refusal(response: Any) -> Refusal | None:
-    """A code of a newer controller that this broker does not know counts as an unknown error."""
-    if response.error_code == ErrorCode.NONE:
-        return None
-    known = response.error_code in ErrorCode.__members__.values()
-    return Refusal(ErrorCode(response.error_code) if known else ErrorCode.UNKNOWN_SERVER_ERROR)
+    return Refusal(error_code(response.error_code)) if response.error_code else None

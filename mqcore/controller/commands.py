@@ -105,7 +105,10 @@ class AlterConfigs:
 
 @dataclass(frozen=True, slots=True)
 class ReserveProducerIds:
+    """`broker_epoch` −1 stands for the present registration of a broker in the same process."""
+
     broker: BrokerId
+    broker_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,5 +180,11 @@ class LeadersBalanced(NamedTuple):
     next_ms: Millis
 
 
-SessionFact = ControllerActivated | BrokerContacted | LeadersBalanced
+class LogEndMoved(NamedTuple):
+    """Not kept. The quorum has appended records of its own, so the next kept fact goes to `next_offset`."""
+
+    next_offset: Offset
+
+
+SessionFact = ControllerActivated | BrokerContacted | LeadersBalanced | LogEndMoved
 ControllerFact = MetadataFact | SessionFact

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mqcore.controller.commands import ControllerAnswer, CreateTopics, NewTopic
 from mqcore.controller.image import ClusterImage
-from mqcore.controller.queue import Controller
+from mqcore.controller.queue import CommandTarget
 from mqcore.coordination.journal import JournalFault
 from mqcore.host import Chance
 from mqcore.wire.errors import ErrorCode, Refusal
@@ -23,7 +23,7 @@ class InternalTopics:
     """`topics`: the topics that this broker creates, by name."""
 
     def __init__(
-        self, topics: Mapping[str, InternalTopic], image: ClusterImage, controller: Controller, chance: Chance
+        self, topics: Mapping[str, InternalTopic], image: ClusterImage, controller: CommandTarget, chance: Chance
     ) -> None:
         self._topics = topics
         self._image = image
@@ -37,6 +37,10 @@ class InternalTopics:
         """Create the topic if it does not exist. `on_result` gets NONE, or the reason why there is no such topic."""
         if name in self._image.topics:
             on_result(ErrorCode.NONE)
+            return
+        active = sum(broker.is_active for broker in self._image.brokers.values())
+        if active < self._topics[name].replication_factor:  # in a cluster that has just started, others will follow
+            on_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         topic = NewTopic(
             name,
@@ -54,4 +58,6 @@ def _error_of(answer: ControllerAnswer | JournalFault) -> ErrorCode:
     (outcome,) = answer
     if not isinstance(outcome, Refusal) or outcome.error is ErrorCode.TOPIC_ALREADY_EXISTS:
         return ErrorCode.NONE
+    if outcome.error is ErrorCode.INVALID_REPLICATION_FACTOR:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # brokers are missing, so the client should try again
     return outcome.error

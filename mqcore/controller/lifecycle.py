@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from mqcore.config import BrokerConfig
 from mqcore.controller.cluster_commands import Heartbeat, HeartbeatAnswer, RegisterBroker, Registered
 from mqcore.identity import Millis, Offset
 from mqcore.wire.errors import ErrorCode, Refusal
@@ -44,6 +45,12 @@ class LifecycleRules:
     shutdown_heartbeat_ms: int = 100
     retry_ms: int = 100
     shutdown_timeout_ms: int = 10_000
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> LifecycleRules:
+        return cls(
+            heartbeat_ms=config.broker_heartbeat_interval_ms, shutdown_timeout_ms=config.controlled_shutdown_timeout_ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,10 @@ class BrokerLifecycle:
         """The controller does not know this life of the broker. One that is stopping has nothing to hand over then."""
         self.broker_epoch, self.is_fenced = None, True
         self._enter(Phase.ENDED if self.phase is Phase.PENDING_SHUTDOWN else Phase.STARTING)
+
+    def connection_lost(self, now_ms: Millis) -> None:
+        """The controller ends the session of a broker whose connection broke, unless it hears of the broker soon."""
+        self._next_ms = min(self._next_ms, Millis(now_ms + self._rules.retry_ms))
 
     def logs_opened(self, now_ms: Millis) -> None:
         """All logs that the metadata names are open, so the broker can lead."""

@@ -41,6 +41,7 @@ from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.decision import Decision, Tick, Ticket
 from mqcore.host import Instant
 from mqcore.identity import Millis
+from mqcore.wire.errors import Refusal
 
 PRODUCER_IDS_PER_BLOCK = 1000
 
@@ -73,11 +74,8 @@ class ControllerMachine:
                 return topics.decide_create_partitions(image, command)
             case AlterConfigs():
                 return config_changes.decide_alter_configs(image, command, self._defaults.batch_limit)
-            case ReserveProducerIds(broker):
-                first = image.next_producer_id
-                epoch = image.brokers[broker].broker_epoch
-                reserved = ProducerIdsReserved(broker, epoch, first + PRODUCER_IDS_PER_BLOCK)
-                return [reserved], ProducerIdBlock(first, PRODUCER_IDS_PER_BLOCK)
+            case ReserveProducerIds():
+                return _decide_reserve(image, command)
             case Activate():
                 return activation.decide_activate(image, command, now_ms), ()
             case RegisterBroker():
@@ -112,3 +110,14 @@ class ControllerMachine:
     def check(self) -> None:
         check_image(self.image)
         self.sessions.check(self.image)
+
+
+def _decide_reserve(
+    image: ClusterImage, command: ReserveProducerIds
+) -> tuple[list[ControllerFact], ProducerIdBlock | Refusal]:
+    registered = image.brokers.get(command.broker)
+    if registered is None or command.broker_epoch not in (-1, registered.broker_epoch):
+        return [], membership.stale_broker_epoch(command.broker, command.broker_epoch, image)
+    first = image.next_producer_id
+    reserved = ProducerIdsReserved(command.broker, registered.broker_epoch, first + PRODUCER_IDS_PER_BLOCK)
+    return [reserved], ProducerIdBlock(first, PRODUCER_IDS_PER_BLOCK)

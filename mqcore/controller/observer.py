@@ -78,11 +78,12 @@ class MetadataObserver:
 
     def _apply_committed(self) -> bool:
         """Whether there was anything to apply."""
-        before = self.applied_end
-        for record in replay(self.partition, before, self.partition.high_watermark):
+        before, end = self.applied_end, self.partition.high_watermark
+        for record in replay(self.partition, before, end):
             if record.value is not None:
                 self.image.apply(records.decode(record.value))
             self.applied_end = Offset(record.offset + 1)
+        self.applied_end = Offset(max(self.applied_end, end))  # the quorum's own records are not among them
         return self.applied_end > before
 
     def _notify_listeners(self) -> None:

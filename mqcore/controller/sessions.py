@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from mqcore.config import BrokerConfig
 from mqcore.controller.facts import (
     BrokerChanged,
     BrokerContacted,
@@ -17,6 +18,7 @@ from mqcore.controller.facts import (
     BrokerUnregistered,
     ControllerActivated,
     LeadersBalanced,
+    LogEndMoved,
     MetadataFact,
     SessionFact,
 )
@@ -31,6 +33,14 @@ class ControllerRules:
     session_ms: int = 4_500
     disconnect_grace_ms: int = 500
     balance_interval_ms: int | None = 300_000
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> ControllerRules:
+        balance_ms = config.leader_imbalance_check_interval_seconds * 1000
+        return cls(
+            session_ms=config.broker_session_timeout_ms,
+            balance_interval_ms=balance_ms if config.auto_leader_rebalance_enable else None,
+        )
 
 
 class Sessions:
@@ -53,6 +63,8 @@ class Sessions:
                 self.applied[broker] = applied
             case LeadersBalanced(next_ms):
                 self.next_balance_ms = next_ms
+            case LogEndMoved(next_offset):
+                self.next_offset = next_offset
             case _:
                 assert_never(fact)
 

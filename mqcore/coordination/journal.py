@@ -19,6 +19,10 @@ class LeadershipLost(JournalFault):
     """This broker does not lead the partition of the journal any more."""
 
 
+class NotController(LeadershipLost):
+    """Another node is, or becomes, the active controller. Commands that were under way may or may not take effect."""
+
+
 class UnreadableJournal(JournalFault):
     """The journal cannot be read back: the disk failed, or its bytes are damaged."""
 

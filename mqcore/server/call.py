@@ -33,6 +33,8 @@ class Origin(NamedTuple):
 class CallOwner(Protocol):
     """The connection, as its calls see it."""
 
+    when_closed: Callable[[], None] | None
+
     def on_answer(self, buffered_bytes: int) -> None: ...
 
     def end(self) -> None: ...
@@ -95,6 +97,10 @@ class ServerCall:
         return self._origin.listener
 
     @property
+    def is_from_broker(self) -> bool:
+        return False  # only an Envelope says so
+
+    @property
     def is_answered(self) -> bool:
         return self.pieces is not None
 
@@ -143,6 +149,10 @@ class ServerCall:
     def hang_up(self) -> None:
         assert self._owner is not None, "a call hangs up after `run`"
         self._owner.end()
+
+    def when_disconnected(self, callback: Callable[[], None]) -> None:
+        assert self._owner is not None, "a handler calls it"
+        self._owner.when_closed = callback
 
     def drop(self) -> None:
         """The client has disconnected. Tell the handler, which may stop working on the answer."""

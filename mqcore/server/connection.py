@@ -16,14 +16,15 @@ Invariants:
 How it works:
 * Frames are parsed in the receive buffer. A handler that keeps bytes after it returns copies them.
 * Answers given in one turn of the event loop are sent at its end in one write, because system calls cost more.
-* An answer may hold slices of log files. They are read piece by piece as the socket takes them, so a slow reader costs
-  one piece of memory. While it does not read, its further requests are not served.
+* Slices of log files in an answer are read piece by piece as the socket takes them. A client that does not read costs
+  one piece of memory, and its further requests are not served.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
@@ -66,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reasons: set[Reason] = set()
         self._is_new = True
         self._send_scheduled = False
+        self.when_closed: Callable[[], None] | None = None
 
     # ── called by asyncio ────────────────────────────────────────────────────────────────────────
 
@@ -88,6 +90,8 @@ class Connection(asyncio.BufferedProtocol):
         self._receiving.close()
         self._sending.close()
         self._calls.drop_all()
+        if self.when_closed is not None:
+            self.when_closed()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._incoming.is_full:  # of frames that are not served yet
@@ -181,10 +185,7 @@ class Connection(asyncio.BufferedProtocol):
             (Reason.WAITING, self._calls.has_too_much_waiting),
             (Reason.STALLED, self._sending.stalled_since is not None),
         ):
-            if holds:
-                reasons.add(reason)
-            else:
-                reasons.discard(reason)
+            (reasons.add if holds else reasons.discard)(reason)
         if bool(reasons) == was_paused:
             return
         if reasons:
@@ -251,8 +252,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent(self) -> tuple[bool, int]:
-        """(the client has taken nothing for a second, bytes of answers in memory). When memory runs out, the connection
-        with the largest value is closed."""
+        """(the client has taken nothing for a second, bytes in memory). If memory runs out, the largest is closed."""
         stalled_since = self._sending.stalled_since
         return stalled_since is not None and stalled_since < self._seconds() - 1, self._sending.held
 

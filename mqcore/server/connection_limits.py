@@ -18,7 +18,7 @@ from mqcore.server.budgets import ReceiveBudget, SendBudget
 log = logging.getLogger(__name__)
 
 RESERVED_CONNECTIONS = 64
-"""Of max.connections, for the listener that inter.broker.listener.name names."""
+"""Of max.connections, for the listeners that inter.broker.listener.name and controller.listener.names name."""
 
 SWEEP_INTERVAL_SECONDS = 1.0
 SHRINK_AFTER_SECONDS = 5.0
@@ -63,6 +63,7 @@ class ConnectionLimits:
         self.receive_budget = ReceiveBudget(config.queued_max_request_bytes, self._connections_by_address)
         self.send_budget = SendBudget(config.queued_max_response_bytes)
         self._connections_gauge = metrics.connections.cell()
+        self._reserving = {config.inter_broker_listener_name.upper(), config.controller_listener} - {""}
         self._log_second_began = float("-inf")
         self._closed_this_second = 0
 
@@ -73,7 +74,7 @@ class ConnectionLimits:
         if self.is_draining:
             return False
         places = self.config.max_connections
-        if self.config.inter_broker_listener_name.upper() not in ("", connection.listener):
+        if self._reserving and connection.listener not in self._reserving:
             places -= min(RESERVED_CONNECTIONS, places // 2)
         is_full = len(self.connections) >= places
         if is_full or self._connections_by_address[address] >= self.config.max_connections_per_ip:

@@ -1,10 +1,11 @@
-"""Shell: what all connections of a broker share."""
+"""Shell: what all connections of a listener share, and most of it all connections of the broker."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mqcore.apis.services import Services
+from mqcore.apis.table import TABLE
 from mqcore.server.connection_limits import ConnectionLimits
 from mqcore.server.served_apis import ServedApis, served_apis
 from mqcore.server.turns import LoopTurns
@@ -21,4 +22,10 @@ class ServerContext:
     def of(cls, services: Services) -> ServerContext:
         limits = ConnectionLimits(services.config, services.metrics, services.clock)
         turns = LoopTurns(services.clock, then=limits.limit_unsent)
-        return cls(services, served_apis(services.metrics), limits, turns)
+        return cls(services, served_apis(services.metrics, TABLE), limits, turns)
+
+    def of_controller(self) -> ServerContext:
+        """For the controller's listener: other requests, the same limits."""
+        from mqcore.apis.controller_table import CONTROLLER_TABLE
+
+        return replace(self, apis=served_apis(self.services.metrics, CONTROLLER_TABLE))

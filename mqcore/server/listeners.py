@@ -35,25 +35,37 @@ class Listeners:
         self.endpoints: tuple[Endpoint, ...] = ()
 
     async def bind(self) -> tuple[Endpoint, ...]:
-        """Bind the addresses without accepting connections yet. Returns what clients are told, with port 0 resolved."""
+        """Bind the addresses without accepting connections yet. Returns what clients are told, with port 0 resolved.
+
+        Clients are not told of the controller's listener: `controller.quorum.voters` names it to the other nodes."""
         endpoints = []
         network = self._services.network
         for listener in self._services.config.listener_list():
             bound = _bind(network, listener.host, listener.port)
             self._bound.append((listener.name, bound))
+            log.info("listening", extra={"listener": listener.name, "host": listener.host, "port": bound.port})
+            if listener.name == self._services.config.controller_listener:
+                continue
             host = listener.advertised_host
             if host in EVERYWHERE:
                 host = network.host_name()
             endpoints.append(Endpoint(listener.name, host, listener.advertised_port or bound.port))
-            log.info("listening", extra={"listener": listener.name, "host": listener.host, "port": bound.port})
         self.endpoints = tuple(endpoints)
         return self.endpoints
 
+    async def open_controller(self) -> None:
+        """Accept connections of other nodes, so that they can elect a controller before clients are served."""
+        controller = self._services.config.controller_listener
+        for name, bound in self._bound:
+            if name == controller:
+                self._servers.append(await bound.serve(partial(Connection, self._context.of_controller(), name)))
+
     async def open(self) -> None:
-        """Accept connections."""
+        """Accept connections of clients, and of brokers that copy partitions."""
         services = self._services
         for name, bound in self._bound:
-            self._servers.append(await bound.serve(partial(Connection, self._context, name)))
+            if name != services.config.controller_listener:
+                self._servers.append(await bound.serve(partial(Connection, self._context, name)))
         address = services.config.metrics_listener
         if address:
             bound = _bind(services.network, *host_and_port(address, "metrics.listener"))

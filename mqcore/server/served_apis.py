@@ -1,4 +1,4 @@
-"""Shell: the API table of one broker, with the counters that each API increments."""
+"""Shell: the API table of one listener, with the counters that each API increments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mqcore.apis.call import Api
-from mqcore.apis.table import TABLE
+from mqcore.apis.table import ApiTable
 from mqcore.metrics import Cell, HistogramCell, Metrics
 from mqcore.wire.fast_primitives import Piece
 
@@ -26,12 +26,12 @@ ServedApis = Mapping[int, ServedApi]
 """By API key."""
 
 
-def served_apis(metrics: Metrics) -> ServedApis:
+def served_apis(metrics: Metrics, table: ApiTable) -> ServedApis:
     return {
         key: ServedApi(
             *entry,
             requests=metrics.requests.cell(entry.api.name),
             seconds=metrics.request_seconds.histogram(entry.api.name),
         )
-        for key, entry in TABLE.items()
+        for key, entry in table.items()
     }

@@ -127,6 +127,11 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125
 
 
+def error_code(number: int) -> ErrorCode:
+    """A code of a newer broker that this one does not know counts as an unknown error."""
+    return ErrorCode(number) if number in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a request, or one of its entries, is refused. A value and not an exception."""

@@ -151,6 +151,17 @@ def read_head(frame: Buffer) -> RequestHead:
     return RequestHead(api_key, version, correlation_id, client_id, position)
 
 
+def request_head(api_key: int, version: int, correlation_id: int, client_id: str) -> bytes:
+    name = client_id.encode()
+    tags = b"\0" if is_flexible(api_key, version) else b""
+    return _FIXED.pack(api_key, version, correlation_id, len(name)) + name + tags
+
+
+def response_body_start(api_key: int, version: int) -> int:
+    """Where the body of a response of this broker's begins. Not for ApiVersions."""
+    return _CORRELATION_ID.size + is_flexible(api_key, version)
+
+
 def response_head(correlation_id: int, flexible: bool) -> bytes:
     """The head of a response; `flexible` must be False for every version of ApiVersions."""
     head = _CORRELATION_ID.pack(correlation_id)

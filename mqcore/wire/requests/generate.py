@@ -15,10 +15,14 @@ from mqcore.wire.schemas import Field, Versions, load_schema, snake_case
 FOLDER = Path(__file__).parent
 
 REQUESTS = (
+    "AllocateProducerIds",
     "AlterConfigs",
+    "AlterPartition",
     "AlterPartitionReassignments",
     "AlterReplicaLogDirs",
     "ApiVersions",
+    "BrokerHeartbeat",
+    "BrokerRegistration",
     "CreateAcls",
     "CreatePartitions",
     "CreateTopics",
@@ -35,6 +39,7 @@ REQUESTS = (
     "DescribeQuorum",
     "DescribeTopicPartitions",
     "ElectLeaders",
+    "Envelope",
     "FindCoordinator",
     "Heartbeat",
     "IncrementalAlterConfigs",
@@ -53,6 +58,7 @@ REQUESTS = (
     "SaslAuthenticate",
     "SaslHandshake",
     "SyncGroup",
+    "UnregisterBroker",
 )
 """Those that mqcore/apis serves with generated codecs; Produce and Fetch have codecs of their own."""
 

@@ -13,12 +13,14 @@ class FakeCall:
 
     client_id = "tester"
     client_host = "10.0.0.1"
+    is_from_broker = False
 
     def __init__(self, services: Services, version: int, listener: str = "PLAINTEXT") -> None:
         self.services = services
         self.version = version
         self.listener = listener
         self.when_gone: Callable[[], None] | None = None
+        self.when_closed: Callable[[], None] | None = None
         self.answers: list[Any] = []
         self.has_hung_up = False
         self._is_gone = False
@@ -33,9 +35,14 @@ class FakeCall:
     def hang_up(self) -> None:
         self.has_hung_up = True
 
+    def when_disconnected(self, callback: Callable[[], None]) -> None:
+        self.when_closed = callback
+
     def disconnect(self) -> None:
         """The client closes its connection."""
         self._is_gone = True
         when_gone, self.when_gone = self.when_gone, None
         if when_gone is not None:
             when_gone()
+        if self.when_closed is not None:
+            self.when_closed()

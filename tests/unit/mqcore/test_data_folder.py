@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqcore.data_folder import FILE, ForeignFolder, claim_folder
+from mqcore.data_folder import FILE, STARTS_FILE, ForeignFolder, claim_folder, count_start
 from mqcore.disk.memory import MemoryDisk
 from mqcore.host import SystemChance
 
@@ -51,3 +51,18 @@ def test_unknown_lines_and_comments_are_ignored() -> None:
     made = claim_folder(disk, SystemChance(), 1, "")
     disk.replace(FILE, b"# written by hand\nnew.thing=1\n" + disk.read_whole(FILE))
     assert claim_folder(disk, SystemChance(), 1, "") == made
+
+
+def test_each_start_of_a_folder_has_a_larger_number_even_after_a_power_loss() -> None:
+    disk = MemoryDisk()
+    assert count_start(disk) == 1
+    disk.crash("power")
+    assert count_start(disk) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"-1", b"many", b"9" * 16, b"\xff"])
+def test_a_damaged_number_of_starts_is_rejected(content: bytes) -> None:
+    disk = MemoryDisk()
+    disk.replace(STARTS_FILE, content)
+    with pytest.raises(ForeignFolder, match="damaged"):
+        count_start(disk)

@@ -59,4 +59,4 @@ def requests(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
 def test_any_valid_request_is_answered(crowded: RunningBroker, asked: tuple[int, int, dict[str, Any]]) -> None:
     key, version, request = asked
     crowded.request(key, version, **request)
-    crowded.services.controller.machine.check()
+    crowded.broker.controller.machine.check()

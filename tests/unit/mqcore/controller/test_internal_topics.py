@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from mqcore.controller.facts import ControllerFact, SessionFact
+from mqcore.controller.facts import BrokerRegistered, ControllerFact, SessionFact
 from mqcore.controller.image import ClusterImage
 from mqcore.controller.internal_topics import InternalTopic, InternalTopics
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.queue import Controller
 from mqcore.host import Chance
-from mqcore.identity import OFFSETS_TOPIC
+from mqcore.identity import OFFSETS_TOPIC, BrokerId
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH, Cluster
 from tests.unit.mqcore.coordination.virtual import MemoryJournal, VirtualClock
@@ -74,8 +74,23 @@ def test_two_requests_at_once_create_the_topic_once_and_both_succeed(broker: Bro
     assert first == second == [ErrorCode.NONE]
 
 
-def test_a_topic_that_cannot_have_its_replicas_is_refused_with_the_reason() -> None:
-    assert Broker(replication_factor=2).ensure() == [ErrorCode.INVALID_REPLICATION_FACTOR]
+def test_a_topic_waits_until_there_are_brokers_for_its_replicas() -> None:
+    broker = Broker(replication_factor=2)
+    assert broker.ensure() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert not broker.journal.kept
+    second = BrokerRegistered(BrokerId(2), UUID(int=2), 9, (), None, fenced=True)
+    for image in (broker.image, broker.machine.image):
+        image.apply(second)
+    assert broker.ensure() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    for image in (broker.image, broker.machine.image):
+        image.apply(second._replace(fenced=False))
+    assert broker.ensure() == [ErrorCode.NONE]
+
+
+def test_a_broker_that_is_fenced_meanwhile_means_that_no_coordinator_is_available() -> None:
+    broker = Broker(replication_factor=2)
+    broker.image.apply(BrokerRegistered(BrokerId(2), UUID(int=2), 9, (), None))  # the controller knows better
+    assert broker.ensure() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
 def test_a_failed_journal_means_that_no_coordinator_is_available(broker: Broker) -> None:

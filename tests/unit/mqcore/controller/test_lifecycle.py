@@ -221,3 +221,13 @@ def test_a_broker_and_the_controller_agree_from_the_start_to_the_stop() -> None:
     lifecycle.shut_down(Millis(cluster.clock.monotonic_ms))
     run(cluster, lifecycle, 5)
     assert is_in(Phase.ENDED, lifecycle) and cluster.image.brokers[BrokerId(1)].fenced
+
+
+def test_a_broken_connection_makes_the_next_heartbeat_due_soon() -> None:
+    broker = Broker()
+    broker.exchange(Registered(5), FENCED)
+    broker.lifecycle.connection_lost(broker.now)
+    assert broker.lifecycle.deadline() == broker.now + LifecycleRules().retry_ms
+    assert isinstance(broker.due(), Heartbeat)
+    broker.lifecycle.connection_lost(broker.now)
+    assert broker.due() is None, "the heartbeat that is under way gets a fault of its own"

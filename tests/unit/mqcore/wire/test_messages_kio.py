@@ -17,7 +17,7 @@ from mqcore.wire.primitives import Reader, Writer
 from mqcore.wire.schema_codecs import compile_reader, compile_writer
 from tests.unit.mqcore.wire.message_values import all_messages, mappings, name_of, schema_of
 
-OWN_FIELDS = {"controller_epoch"}
+OWN_FIELDS = {"controller_epoch", "committed_end"}
 """Tagged fields that Kafka's schemas do not have."""
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
