@@ -66,9 +66,13 @@ NAMES: Final[dict[int, str]] = {
     49: "AlterClientQuotas",
     50: "DescribeUserScramCredentials",
     51: "AlterUserScramCredentials",
+    52: "Vote",
+    53: "BeginQuorumEpoch",
+    54: "EndQuorumEpoch",
     55: "DescribeQuorum",
     56: "AlterPartition",
     57: "UpdateFeatures",
+    59: "FetchSnapshot",
     60: "DescribeCluster",
     61: "DescribeProducers",
     62: "BrokerRegistration",
@@ -77,6 +81,7 @@ NAMES: Final[dict[int, str]] = {
     66: "ListTransactions",
     74: "ListConfigResources",
     75: "DescribeTopicPartitions",
+    80: "AddRaftVoter",
 }
 
 

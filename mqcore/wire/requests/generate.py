@@ -15,10 +15,12 @@ from mqcore.wire.schemas import Field, Versions, load_schema, snake_case
 FOLDER = Path(__file__).parent
 
 REQUESTS = (
+    "AddRaftVoter",
     "AlterConfigs",
     "AlterPartitionReassignments",
     "AlterReplicaLogDirs",
     "ApiVersions",
+    "BeginQuorumEpoch",
     "CreateAcls",
     "CreatePartitions",
     "CreateTopics",
@@ -35,6 +37,8 @@ REQUESTS = (
     "DescribeQuorum",
     "DescribeTopicPartitions",
     "ElectLeaders",
+    "EndQuorumEpoch",
+    "FetchSnapshot",
     "FindCoordinator",
     "Heartbeat",
     "IncrementalAlterConfigs",
@@ -53,6 +57,7 @@ REQUESTS = (
     "SaslAuthenticate",
     "SaslHandshake",
     "SyncGroup",
+    "Vote",
 )
 """Those that mqcore/apis serves with generated codecs; Produce and Fetch have codecs of their own."""
 
