@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -44,7 +45,7 @@ requests = st.one_of(
 heads = (st.sampled_from([ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH]), small, st.none() | small)
 votes = st.builds(VoteResponse, *heads, st.booleans())
 told = st.builds(EpochResponse, *heads)
-answers = st.tuples(*heads, small).map(lambda values: FetchResponse(*values))
+answers = st.builds(lambda error, epoch, leader, end: FetchResponse(error, epoch, leader, end), *heads, small)
 fetched = st.one_of(
     st.builds(lambda answer, records: answer._replace(records=records), answers, st.binary(max_size=5)),
     st.builds(lambda answer, end: answer._replace(diverging=EpochEnd(*end)), answers, st.tuples(small, small)),
@@ -52,7 +53,7 @@ fetched = st.one_of(
 )
 parts = st.builds(FetchSnapshotResponse, *heads, snapshots, small, small, st.binary(max_size=5))
 
-DECODERS = {
+DECODERS: dict[tuple[int, int], Callable[[Any], Request]] = {
     codec.VOTE: codec.decode_vote,
     codec.BEGIN_QUORUM_EPOCH: codec.decode_begin_quorum_epoch,
     codec.END_QUORUM_EPOCH: codec.decode_end_quorum_epoch,
