@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from uuid import UUID
 
 from mqcore import data_folder, descriptors, gauges, housekeeping, topic_defaults
 from mqcore.apis.services import Services
@@ -27,7 +26,7 @@ from mqcore.coordination.journal import JournalFault
 from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.groups.rules import GroupRules
 from mqcore.host import World
-from mqcore.identity import METADATA_TOPIC, OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
+from mqcore.identity import METADATA_ID, METADATA_TOPIC, OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
 from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
 from mqcore.metrics import Metrics
 from mqcore.partitions.cleaner import Cleaner
@@ -45,7 +44,6 @@ from mqcore.wire.frames import BadFrame
 log = logging.getLogger(__name__)
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
-METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")  # Kafka's well-known id of this topic
 METADATA_BATCH_BYTES = 8 << 20  # records of one command; Kafka's quorum has the same limit
 NEVER_REGISTERED = -1  # as the broker epoch in the clean mark; the first registration may have epoch 0
 METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": str(METADATA_BATCH_BYTES)}

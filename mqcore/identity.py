@@ -18,6 +18,9 @@ NO_TOPIC_ID = UUID(int=0)
 METADATA_TOPIC = "__cluster_metadata"
 """The log that the cluster image is built from. It is not a topic of the image."""
 
+METADATA_ID = UUID("00000000-0000-0000-0000-000000000001")
+"""Kafka's well-known id of that topic."""
+
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 """Topics that belong to brokers. Clients can neither create, delete nor produce to them."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic
+from typing import Generic, Protocol
 
 from mqcore.coordination.decision import Fact
-from mqcore.coordination.journal import FactsTooLarge, JournalFault, UnreadableJournal
+from mqcore.coordination.journal import FactsTooLarge, JournalFault, LeadershipLost, UnreadableJournal
 from mqcore.host import Clock
-from mqcore.identity import Offset
+from mqcore.identity import Offset, TopicPartition
 from mqcore.log.errors import LogFault
-from mqcore.partitions.partition import Partition
-from mqcore.partitions.waiting_requests import OnCommit
+from mqcore.log.log import Log
+from mqcore.partitions.waiting_requests import NotLeading, OnCommit, Watchers
 from mqcore.wire.batches import BadBatch, check_crc, read_headers
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX, BatchTooLarge, Record, read_records
 
@@ -21,11 +21,36 @@ Encode = Callable[[Fact], tuple[bytes | None, bytes | None] | None]
 """Key and value of a fact's record; None if the fact is not kept."""
 
 
+class ReplicatedLog(Protocol):
+    """What a journal needs of its partition. Both a `Partition` and the `Quorum` of the metadata log are one."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def high_watermark(self) -> Offset: ...
+
+    @property
+    def offline_reason(self) -> str | None: ...
+
+    @property
+    def watchers(self) -> Watchers: ...
+
+    def append_records(self, records: Sequence[Record], limit_bytes: int = ...) -> Offset: ...
+
+    def when_committed(self, end: Offset, on_commit: OnCommit) -> None: ...
+
+    def go_offline(self, reason: str) -> None: ...
+
+
 class PartitionJournal(Generic[Fact]):
     """`limit_bytes` bounds the records of one batch. It cannot exceed the limit of what readers accept."""
 
     def __init__(
-        self, partition: Partition, encode: Encode[Fact], clock: Clock, limit_bytes: int = OWN_BATCH_BYTES_MAX
+        self, partition: ReplicatedLog, encode: Encode[Fact], clock: Clock, limit_bytes: int = OWN_BATCH_BYTES_MAX
     ) -> None:
         self._partition = partition
         self._encode = encode
@@ -40,6 +65,8 @@ class PartitionJournal(Generic[Fact]):
             return self._partition.append_records(records, self._limit_bytes)
         except BatchTooLarge as fault:
             raise FactsTooLarge(str(fault)) from fault
+        except NotLeading as fault:
+            raise LeadershipLost(f"{self._partition.name}: {fault}") from fault
         except OSError as fault:
             raise JournalFault(f"{self._partition.name}: {fault}") from fault
 
@@ -62,7 +89,7 @@ class PartitionJournal(Generic[Fact]):
         self._partition.when_committed(end, on_commit)
 
 
-def replay(partition: Partition, start: int, end: int) -> Iterator[Record]:
+def replay(partition: ReplicatedLog, start: int, end: int) -> Iterator[Record]:
     """All records of [start, end) in order. Raises `UnreadableJournal` if the disk fails or the bytes are damaged.
 
     An uncompressed batch above the writer's limit is accepted: an older broker wrote it, and its bytes are already in
@@ -74,7 +101,7 @@ def replay(partition: Partition, start: int, end: int) -> Iterator[Record]:
         raise UnreadableJournal(f"{partition.name} cannot be read: {fault}") from fault
 
 
-def _read_range(partition: Partition, start: int, end: int) -> Iterator[Record]:
+def _read_range(partition: ReplicatedLog, start: int, end: int) -> Iterator[Record]:
     position = start
     while position < end:
         found = partition.log.read(position, READ_BYTES_MAX, limit=end)

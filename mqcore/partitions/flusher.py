@@ -14,17 +14,35 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
+from typing import Protocol
 
 from mqcore.host import Clock, Threads
 from mqcore.log.errors import LogFault
+from mqcore.log.log import Log
 from mqcore.metrics import Cell
-from mqcore.partitions.partition import Partition
 
 log = logging.getLogger(__name__)
 
 THREADS = 4
 BACKGROUND_THREADS = 2
 RETRY_DELAY_MS = 1000
+
+
+class SyncedLog(Protocol):
+    """The owner of a log: a partition, or the quorum of the metadata log."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def is_offline(self) -> bool: ...
+
+    @property
+    def acknowledges_durable_only(self) -> bool: ...
+
+    def go_offline(self, reason: str) -> None: ...
+
+    def on_synced(self) -> None: ...
 
 
 class Flusher:
@@ -34,15 +52,15 @@ class Flusher:
         self._clock = clock
         self._urgent_threads = threads.pool(THREADS, "sync")
         self._background_threads = threads.pool(BACKGROUND_THREADS, "sync-background")
-        self._running: dict[Partition, Future[int] | None] = {}  # None: scheduled for this turn of the loop
-        self._background_queue: dict[Partition, None] = {}  # in order of their requests
+        self._running: dict[SyncedLog, Future[int] | None] = {}  # None: scheduled for this turn of the loop
+        self._background_queue: dict[SyncedLog, None] = {}  # in order of their requests
         self._background_running = 0
-        self._requested_again: set[Partition] = set()
+        self._requested_again: set[SyncedLog] = set()
         self._any_sync_ended: asyncio.Event | None = None  # set and discarded when a sync ends
         self._lacks_descriptors = False
         self._is_closed = False
 
-    def request_sync(self, partition: Partition) -> None:
+    def request_sync(self, partition: SyncedLog) -> None:
         """Sync soon. All requests until the sync starts share it."""
         if self._is_closed:
             return
@@ -62,12 +80,12 @@ class Flusher:
             self._background_running += 1
             self._schedule(partition, self._background_threads)
 
-    def _schedule(self, partition: Partition, threads: Executor) -> None:
+    def _schedule(self, partition: SyncedLog, threads: Executor) -> None:
         """Start after this turn of the loop, so that appends of the same turn share the sync."""
         self._running[partition] = None
         self._clock.call_soon(lambda: self._start(partition, threads))
 
-    def _start(self, partition: Partition, threads: Executor) -> None:
+    def _start(self, partition: SyncedLog, threads: Executor) -> None:
         if self._is_closed:
             return
         if partition.is_offline:  # another topic may own the folder's name by now
@@ -76,7 +94,7 @@ class Flusher:
         self._running[partition] = sync = threads.submit(partition.log.sync)
         asyncio.wrap_future(sync).add_done_callback(lambda done: self._on_sync_ended(partition, threads, done))
 
-    def wait_for_sync(self, partition: Partition) -> None:
+    def wait_for_sync(self, partition: SyncedLog) -> None:
         """Block until no thread uses the log. The caller is about to rename its folder."""
         self._background_queue.pop(partition, None)
         sync = self._running.get(partition)
@@ -89,7 +107,7 @@ class Flusher:
             self._any_sync_ended = asyncio.Event()
         await self._any_sync_ended.wait()
 
-    def _finish(self, partition: Partition, threads: Executor) -> bool:
+    def _finish(self, partition: SyncedLog, threads: Executor) -> bool:
         """Forget a sync. Returns whether another one was requested while it ran."""
         self._running.pop(partition, None)
         if threads is self._background_threads:
@@ -99,7 +117,7 @@ class Flusher:
         self._requested_again.discard(partition)
         return requested_again
 
-    def _on_sync_ended(self, partition: Partition, threads: Executor, done: asyncio.Future[int]) -> None:
+    def _on_sync_ended(self, partition: SyncedLog, threads: Executor, done: asyncio.Future[int]) -> None:
         self._syncs.value += 1
         requested_again = self._finish(partition, threads)
         if self._any_sync_ended is not None:
@@ -122,14 +140,14 @@ class Flusher:
         if requested_again:
             self.request_sync(partition)
 
-    def _retry_later(self, partition: Partition, fault: OSError) -> None:
+    def _retry_later(self, partition: SyncedLog, fault: OSError) -> None:
         """A file or folder could not be opened. Nothing was synced, so repeating the sync loses nothing."""
         if not self._lacks_descriptors:
             log.error("syncs wait for free descriptors", extra={"reason": str(fault)})
         self._lacks_descriptors = True
         self._clock.call_later(RETRY_DELAY_MS, lambda: self._retry(partition))
 
-    def _retry(self, partition: Partition) -> None:
+    def _retry(self, partition: SyncedLog) -> None:
         if not partition.is_offline:
             self.request_sync(partition)
 

@@ -31,6 +31,10 @@ class StorageFault:
     reason: str
 
 
+class NotLeading(Exception):
+    """This broker does not lead the partition, so nothing was appended."""
+
+
 CommitOutcome = Committed | NotLeader | StorageFault
 OnCommit = Callable[[CommitOutcome], None]
 

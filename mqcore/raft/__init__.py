@@ -1,6 +1,6 @@
 """Room 8 · raft — the metadata quorum: which voter leads, and which records of the metadata log are committed.
 
-In:    requests and answers of the other voters, changes of the own log, time.
-Out:   what to persist, what to append or cut, what to send (`Ready`).
-Used by: nothing yet.    Uses: log, disk, wire.
+In:    records of the controller, requests and answers of the other voters, time.
+Out:   committed records, snapshots, requests to the other voters.
+Used by: controller, apis.    Uses: partitions, links, log, disk, wire.
 """

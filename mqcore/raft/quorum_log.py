@@ -3,7 +3,8 @@
 Own rules:
 * A snapshot is durable before the log below its end goes.
 * The voter set is the newest one in the log, committed or not; cutting the log brings the one before it back.
-* A log with valid batches behind an invalid one is cut, and the node is suspect (`suspicion`).
+* A log with valid batches behind an invalid one is cut, and the node is suspect (`suspicion`). The only voter has no
+  other node to fetch from, so its log is not cut.
 """
 
 from __future__ import annotations
@@ -37,7 +38,15 @@ class QuorumLogGap(LogFault):
 class QuorumLog:
     """A `LogView`, and the changes that a `Ready` asks for. Readers of committed records take them from `log`."""
 
-    def __init__(self, disk: Disk, now_ms: int, config: LogConfig = _CONFIG) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        now_ms: int,
+        config: LogConfig = _CONFIG,
+        *,
+        is_clean: bool = False,
+        is_only_voter: bool = False,
+    ) -> None:
         self._disk = disk
         self._directory = str(FOLDER)
         disk.make_directory(self._directory)
@@ -46,10 +55,13 @@ class QuorumLog:
         self.snapshot = None if newest is None else newest.id
         self._suspicion = Suspicion(disk, FOLDER)
         try:
-            self.log = self._open(config, now_ms)
+            self.log = self._open(config, now_ms, is_clean=is_clean)
         except CorruptLog:
+            if is_only_voter:
+                raise
             self._suspicion.cut()
-            self.log = self._open(config, now_ms)
+            self.log = self._open(config, now_ms, is_clean=False)
+        self.bytes_since_snapshot = self.log.size_bytes
         self._voter_sets: list[tuple[int, VoterSet]] = []
         self._continue_snapshot(newest)
         self._note_voters(self._batches(self.start))
@@ -131,17 +143,23 @@ class QuorumLog:
             end, size = header.next_offset, position + header.size
         if headers:
             self.log.append(view[:size], headers, now_ms)
+            self.bytes_since_snapshot += size
             self._note_voters([(header, view) for header, view in _split(view[:size])])
 
     def _append(self, batch: bytearray, now_ms: int) -> int:
         header = read_header(batch)
         self.log.append(batch, [header], now_ms)
+        self.bytes_since_snapshot += len(batch)
         self._note_voters([(header, memoryview(batch))])
         return self.end
 
     def sync(self) -> None:
         """Block until everything appended before the call is durable. May run on a thread."""
         self.log.sync()
+        self.end_suspicion()
+
+    def end_suspicion(self) -> None:
+        """Call it on the event loop after a sync of `log`: the node may have its former end back."""
         self._suspicion.end_at(self.durable)
 
     def truncate(self, end: int) -> None:
@@ -169,10 +187,13 @@ class QuorumLog:
 
     def write_snapshot(self, end: int, records: Sequence[Record], now_ms: int) -> None:
         """Replace the log below `end`, which is committed, with `records`."""
-        voters = next((voters for offset, voters in reversed(self._voter_sets) if offset < end), {})
-        snapshot = SnapshotId(end, self.epoch_at(end - 1))
+        snapshot, voters = self.snapshot_at(end)
         self.snapshots.write(Snapshot(snapshot, voters, records), now_ms)
-        self._drop_prefix(snapshot, now_ms)
+        self.drop_prefix(snapshot, now_ms)
+
+    def snapshot_at(self, end: int) -> tuple[SnapshotId, VoterSet]:
+        voters = next((voters for offset, voters in reversed(self._voter_sets) if offset < end), {})
+        return SnapshotId(end, self.epoch_at(end - 1)), voters
 
     def store_part(self, snapshot: SnapshotId, position: int, data: bytes, *, is_last: bool) -> None:
         """Store a part of the leader's snapshot. The last one replaces the whole log."""
@@ -180,10 +201,13 @@ class QuorumLog:
         if is_last:
             content = self.snapshots.finish(snapshot)
             self.log.truncate_fully(snapshot.end)
+            self.bytes_since_snapshot = 0
             self._begin_with(content)
 
-    def _drop_prefix(self, snapshot: SnapshotId, now_ms: int) -> None:
+    def drop_prefix(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """Remove what a durable snapshot has replaced."""
         self.snapshot = snapshot
+        self.bytes_since_snapshot = 0
         self.log.advance_start(snapshot.end)
         self.log.roll(now_ms)
         self.log.apply_retention(now_ms, limit=self.end)
@@ -222,13 +246,13 @@ class QuorumLog:
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
-    def _open(self, config: LogConfig, now_ms: int) -> Log:
+    def _open(self, config: LogConfig, now_ms: int, *, is_clean: bool) -> Log:
         return Log.open(
             self._disk,
             self._directory,
             config,
             now_ms=now_ms,
-            clean=False,
+            clean=is_clean,
             recovery_point=0,
             observer=_NoProducers(),
         )

@@ -66,10 +66,14 @@ NAMES: Final[dict[int, str]] = {
     49: "AlterClientQuotas",
     50: "DescribeUserScramCredentials",
     51: "AlterUserScramCredentials",
+    52: "Vote",
+    53: "BeginQuorumEpoch",
+    54: "EndQuorumEpoch",
     55: "DescribeQuorum",
     56: "AlterPartition",
     57: "UpdateFeatures",
     58: "Envelope",
+    59: "FetchSnapshot",
     60: "DescribeCluster",
     61: "DescribeProducers",
     62: "BrokerRegistration",
@@ -80,6 +84,7 @@ NAMES: Final[dict[int, str]] = {
     67: "AllocateProducerIds",
     74: "ListConfigResources",
     75: "DescribeTopicPartitions",
+    80: "AddRaftVoter",
 }
 
 

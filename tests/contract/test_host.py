@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import pytest
 
 from mqcore.host import Chance, Clock, SystemChance, SystemClock, SystemThreads, Threads
-from tests.simulation.broker.simulated_world import InlineThreads, SeededChance
+from tests.simulation.broker.simulated_world import SeededChance
 from tests.unit.mqcore.coordination.virtual import VirtualClock
+from tests.unit.mqcore.inline_threads import InlineThreads
 
 WAIT_SECONDS_MAX = 10
 

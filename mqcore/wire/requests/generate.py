@@ -15,12 +15,14 @@ from mqcore.wire.schemas import Field, Versions, load_schema, snake_case
 FOLDER = Path(__file__).parent
 
 REQUESTS = (
+    "AddRaftVoter",
     "AllocateProducerIds",
     "AlterConfigs",
     "AlterPartition",
     "AlterPartitionReassignments",
     "AlterReplicaLogDirs",
     "ApiVersions",
+    "BeginQuorumEpoch",
     "BrokerHeartbeat",
     "BrokerRegistration",
     "CreateAcls",
@@ -39,7 +41,9 @@ REQUESTS = (
     "DescribeQuorum",
     "DescribeTopicPartitions",
     "ElectLeaders",
+    "EndQuorumEpoch",
     "Envelope",
+    "FetchSnapshot",
     "FindCoordinator",
     "Heartbeat",
     "IncrementalAlterConfigs",
@@ -59,6 +63,7 @@ REQUESTS = (
     "SaslHandshake",
     "SyncGroup",
     "UnregisterBroker",
+    "Vote",
 )
 """Those that mqcore/apis serves with generated codecs; Produce and Fetch have codecs of their own."""
 

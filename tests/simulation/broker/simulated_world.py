@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, Future
 from random import Random
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -19,28 +18,12 @@ from mqcore.server.connection import Connection
 from mqcore.wire.frames import is_flexible
 from mqcore.wire.messages import decode_response, encode_request
 from tests.unit.mqcore.coordination.virtual import VirtualClock
+from tests.unit.mqcore.inline_threads import InlineThreads
 from tests.unit.mqcore.server.harness import FakeTransport, answers
 
 T = TypeVar("T")
 
 TURNS_MAX = 10_000
-
-
-class InlineExecutor(Executor):
-    """Runs a call when it is submitted."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-class InlineThreads:
-    def pool(self, size: int, name: str) -> Executor:
-        return InlineExecutor()
 
 
 class SeededChance:
