@@ -45,9 +45,11 @@ def start(
 ) -> list[asyncio.Task[None]]:
     """Start all tasks. `host` opens a partition."""
     checkpoint_ms = config.log_flush_offset_checkpoint_interval_ms
+    watermarks_ms = config.replica_high_watermark_checkpoint_interval_ms
     tasks: list[tuple[str, float, Step]] = [
         ("retention", config.log_retention_check_interval_ms, lambda: run_in_steps(work.retention.steps(), clock)),
         ("checkpoint", checkpoint_ms, lambda: work.durability.sync_and_checkpoint(checkpoint_ms / 1000)),
+        ("high watermarks", watermarks_ms, work.durability.write_high_watermarks),
         ("free space", SPACE_CHECK_INTERVAL_MS, lambda: work.free_space.check(config.log_dirs_min_free_bytes)),
         ("sync", FLUSH_INTERVAL_MS, lambda: work.durability.sync_overdue(clock.now().monotonic_ms)),
         ("retry", RETRY_INTERVAL_MS, lambda: run_in_steps(retry_steps(work.partitions, host), clock)),

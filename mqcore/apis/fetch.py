@@ -2,8 +2,10 @@
 
 Versions: 4 is the first with batches in the current format. 7 adds fetch sessions, 9 the leader epoch, 12 the check for
 a diverging log (KIP-595), 13 topic ids; 15 moves the replica id to a tag.
+From 11 on a consumer may read from a follower, and with `replica.selector.class` the leader sends it to one in its own
+rack (KIP-392). The fetches of followers themselves are served by mqcore/replication/serving.py.
 Left out: fetch sessions (the session id is always 0, so each request names all its partitions; every client accepts
-that), followers' fetches, and fetching from the nearest replica (KIP-392).
+that).
 """
 
 from __future__ import annotations
@@ -14,11 +16,16 @@ from uuid import UUID
 from mqcore.apis.call import LATER, Api, Call, Later
 from mqcore.apis.lookup import find_partition
 from mqcore.host import Timer
+from mqcore.identity import BrokerId
+from mqcore.partitions.leader import LeaderState
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadRequest, ReadResult
+from mqcore.replication.nearest import nearest_replica
+from mqcore.replication.serving import ReplicaFetches
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.fast_primitives import Piece, size_of
 from mqcore.wire.fetch import (
+    NO_REPLICA,
     READ_COMMITTED,
     FetchedPartition,
     FetchPartition,
@@ -29,6 +36,8 @@ from mqcore.wire.fetch import (
 )
 
 API = Api(1, "Fetch", 4, 18)
+
+FOLLOWERS_ARE_READABLE = 11
 
 decode = decode_fetch
 
@@ -52,6 +61,9 @@ def encode(version: int, answer: FetchAnswer) -> list[Piece]:
 
 
 def handle(request: FetchRequest, call: Call) -> FetchAnswer | Later:
+    followers = call.services.replica_fetches
+    if request.replica_id >= 0 and followers is not None and call.listener == followers.listener:
+        return _serve_follower(request, call, followers)  # on others no client may pass for a follower: CVE-2018-1288
     if request.session_epoch > 0:  # 0 opens a session and −1 needs none; both name every partition they want
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, []
     count = sum(len(topic.partitions) for topic in request.topics)
@@ -61,6 +73,13 @@ def handle(request: FetchRequest, call: Call) -> FetchAnswer | Later:
     if fetch.read_all() or request.max_wait_ms <= 0 or not fetch.may_wait():
         return ErrorCode.NONE, fetch.topics
     fetch.wait()
+    return LATER
+
+
+def _serve_follower(request: FetchRequest, call: Call, followers: ReplicaFetches) -> Later:
+    waiting = followers.serve(request, lambda topics: call.answer((ErrorCode.NONE, topics)))
+    if waiting is not None:
+        call.when_gone = waiting.cancel
     return LATER
 
 
@@ -77,6 +96,7 @@ class WaitingFetch:
         self._bytes_max = min(request.max_bytes, call.services.config.fetch_max_bytes)
         self._bytes_min = min(request.min_bytes, self._bytes_max)
         self._committed_only = request.isolation_level == READ_COMMITTED
+        self._rack = request.rack_id if call.services.config.replica_selector_class else ""
         self.topics: FetchedTopics = []
         self.partitions: list[tuple[Partition, FetchPartition]] = []  # that were read without an error
         self._readable_bytes: dict[Partition, int] = {}
@@ -115,8 +135,9 @@ class WaitingFetch:
         index = want.partition
         if isinstance(found, ErrorCode):
             return FetchedPartition(index, found), True
-        if self._request.replica_id >= 0:  # a client must not pass for a follower (CVE-2018-1288)
-            return FetchedPartition(index, ErrorCode.NOT_LEADER_OR_FOLLOWER), True
+        if self._request.replica_id >= 0 or (not found.leads and self._call.version < FOLLOWERS_ARE_READABLE):
+            error = ErrorCode.KAFKA_STORAGE_ERROR if found.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return FetchedPartition(index, error), True
         outcome = found.read(
             ReadRequest(
                 want.fetch_offset,
@@ -131,14 +152,27 @@ class WaitingFetch:
             case ReadResult(high_watermark, last_stable_offset, log_start_offset, records, ends_in_sealed_segment):
                 aborted: list[tuple[int, int]] | None = [] if self._committed_only else None
                 offsets = high_watermark, last_stable_offset, log_start_offset
+                preferred = self._preferred_replica(found, want.fetch_offset) if self._rack else NO_REPLICA
+                if preferred != NO_REPLICA:
+                    return FetchedPartition(index, 0, *offsets, b"", aborted, preferred), True
                 return FetchedPartition(index, 0, *offsets, records or b"", aborted), ends_in_sealed_segment
             case LeaderEpochMismatch(error, leader_epoch):
-                leader = (self._call.services.config.node_id, leader_epoch)
+                leader = (found.term.leader if found.term is not None else NO_REPLICA, leader_epoch)
                 return FetchedPartition(index, error, current_leader=leader), True
             case Divergence():
                 return FetchedPartition(index, diverging_epoch=outcome), True
             case _:
                 return FetchedPartition(index, outcome.error), True
+
+    def _preferred_replica(self, partition: Partition, offset: int) -> int:
+        """The follower that the consumer should read from; −1 if it should stay here."""
+        services = self._call.services
+        if not isinstance(partition.role, LeaderState):
+            return NO_REPLICA
+        me = BrokerId(services.config.node_id)
+        racks = {broker: known.rack for broker, known in services.image.brokers.items() if not known.fenced}
+        nearest = nearest_replica(partition.role, me, offset, self._rack, racks)
+        return NO_REPLICA if nearest == me else nearest
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 

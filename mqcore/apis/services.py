@@ -18,6 +18,7 @@ from mqcore.metrics import Metrics
 from mqcore.partitions.durability import Durability
 from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
+from mqcore.replication.serving import ReplicaFetches
 
 if TYPE_CHECKING:
     from mqcore.apis.forwarding import Forwarding
@@ -65,6 +66,8 @@ class Services:
     internal_topics: InternalTopics
     topic_defaults: dict[str, str] = field(default_factory=dict)
     """Topic settings from the broker's configuration, by the name of the topic setting."""
+    replica_fetches: ReplicaFetches | None = None
+    """Serves followers. None in a cluster of one broker."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     waiting_partitions: int = 0
     """Partitions of all waiting fetches."""

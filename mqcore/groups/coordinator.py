@@ -30,6 +30,7 @@ from mqcore.groups.shard import GroupShard
 from mqcore.host import Clock, Timer
 from mqcore.identity import OFFSETS_TOPIC, TopicPartition
 from mqcore.partitions.partition import Partition
+from mqcore.partitions.waiting_requests import CommitOutcome, Committed
 from mqcore.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,8 @@ class GroupCoordinator:
     # ── leadership ───────────────────────────────────────────────────────────────────────────────
 
     def lead(self, index: int, partition: Partition) -> None:
-        """Take over the groups of a partition. They are unavailable until they are loaded from its log, in steps."""
+        """Take over the groups of a partition, also again in another term. They are unavailable until they are loaded
+        from its log, in steps; and that begins when everything committed in earlier terms is known to be in it."""
         deleted_topics = self._deleted_topics(index)
         self.resign(index)
         self._shards[index] = shard = GroupShard(
@@ -90,11 +92,17 @@ class GroupCoordinator:
             self._on_topic_forgotten,
         )
         shard.deleted_topics |= deleted_topics
+        partition.when_committed_end_known(partial(self._begin_loading, shard))
+        if self._expiry is None:
+            self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
+
+    def _begin_loading(self, shard: GroupShard, outcome: CommitOutcome) -> None:
+        if not isinstance(outcome, Committed):
+            shard.cannot_load(outcome)
+            return
         self._to_load.append(shard)
         if self._loading is None:
             self._load_step()
-        if self._expiry is None:
-            self._expiry = self._clock.call_later(self._expiry_interval_ms, self._expire)
 
     def _load_step(self) -> None:
         """Load one partition after the other, because each needs extra memory for what its log has deleted since.

@@ -19,6 +19,7 @@ from mqcore.groups.rules import GroupRules
 from mqcore.groups.state import GroupState
 from mqcore.host import Clock
 from mqcore.partitions.partition import Partition
+from mqcore.partitions.waiting_requests import NotLeader, StorageFault
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record
 
@@ -107,6 +108,12 @@ class GroupShard:
         for group in groups.values():
             group.runner.stop(fault)
             group.machine.release()
+
+    def cannot_load(self, outcome: NotLeader | StorageFault) -> None:
+        """The partition stopped serving before its groups could be loaded."""
+        has_fault = isinstance(outcome, StorageFault)
+        if self.unavailable is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE if has_fault else ErrorCode.NOT_COORDINATOR
 
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 

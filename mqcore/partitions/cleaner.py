@@ -81,8 +81,8 @@ class Cleaner:
         return has_finished
 
     async def _run_steps(self, compactor: Compactor, partition: Partition) -> bool:
-        """False if the partition stopped serving before the last step."""
-        began = self._clock.seconds()
+        """False if the partition stopped serving, or its log was cut, before the last step."""
+        began, cuts = self._clock.seconds(), partition.cuts
         for file in compactor.steps():
             if file is not None:
                 await asyncio.wrap_future(self._sync_thread.submit(file.sync))
@@ -90,7 +90,7 @@ class Cleaner:
                 await self._clock.sleep(PAUSE_SECONDS)
             else:
                 continue
-            if partition.is_offline:
+            if partition.is_offline or partition.cuts > cuts:
                 return False
             began = self._clock.seconds()
         return True

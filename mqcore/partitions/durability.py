@@ -9,7 +9,7 @@ import contextlib
 import logging
 
 from mqcore.host import Clock, Threads
-from mqcore.log.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, Offsets
+from mqcore.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, Offsets
 from mqcore.log.errors import LogFault
 from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.flusher import Flusher
@@ -86,6 +86,12 @@ class Durability:
         compacted = {partition.name: partition.cleaned_to for partition in self._partitions if partition.cleaned_to}
         self._write(CLEANER_OFFSETS, compacted)
 
+    def write_high_watermarks(self) -> None:
+        """Write how far each copied partition is committed. An only replica needs no entry: it has all there is."""
+        known = {partition.name: int(partition.high_watermark) for partition in self._partitions.copied()}
+        if known or self._partitions.stored_offsets.has_entries(HIGH_WATERMARKS):
+            self._write(HIGH_WATERMARKS, known)
+
     def _write(self, file: str, offsets: Offsets) -> None:
         """Keep the entries of partitions that could not be opened: a later start needs them."""
         stored = self._partitions.stored_offsets
@@ -98,6 +104,7 @@ class Durability:
             is_clean = all([not self._partitions.open_failures, *pool.map(_close, self._partitions)])
         try:
             self.write_checkpoints()
+            self.write_high_watermarks()
         except OSError as fault:
             is_clean = False
             log.error("checkpoints not written", extra={"reason": str(fault)})

@@ -61,6 +61,10 @@ class HostedPartitions:
     def __len__(self) -> int:
         return len(self._partitions)
 
+    def copied(self) -> Iterator[Partition]:
+        """The partitions that other brokers have, too."""
+        return (partition for partition in self if not partition.is_only_replica)
+
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get(TopicPartition(topic, index))
 

@@ -33,6 +33,9 @@ class StoredOffsets:
     def get(self, file: str, name: TopicPartition) -> int:
         return self._offsets[file].get(name, 0)
 
+    def has_entries(self, file: str) -> bool:
+        return bool(self._offsets[file])
+
     def write(self, file: str, offsets: Offsets) -> None:
         """Durably replace the content of one file."""
         self._offsets[file] = dict(offsets)
