@@ -9,6 +9,7 @@ Own rule: each partition is brought in line by itself. One that raises is logged
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol, assert_never
 from uuid import UUID
@@ -74,8 +75,9 @@ class Assignments:
         clock: Clock,
         *,
         file_settings: Mapping[str, str],
-        opens_on_threads: bool = False,
+        opens_in_turns: bool = False,
     ) -> None:
+        """`opens_in_turns`: open one log in each turn of the event loop, so that heartbeats go on meanwhile."""
         self._image = image
         self._partitions = partitions
         self._replication = replication
@@ -83,20 +85,26 @@ class Assignments:
         self._membership = membership
         self._clock = clock
         self._file_settings = file_settings
-        self._opens_on_threads = opens_on_threads
+        self._opens_in_turns = opens_in_turns
+        self._to_open: deque[tuple[TopicPartition, UUID]] = deque()
+        self._is_opening = False
         self._me = membership().me
         self._delta = MetadataDelta(self._me)
-        self._is_registered = False
+        self.is_registered = False
         self._when_open: Callable[[], None] | None = None
 
     def begin(self) -> None:
         """The metadata include this broker's registration: carry out what they say, from now on."""
-        self._is_registered = True
+        self.is_registered = True
         self.reconcile()
+
+    def mark_strays(self) -> None:
+        """Rename the folders of partitions that this broker no longer has, so that no new topic takes them over."""
+        self._partitions.mark_strays()
 
     def leave(self) -> None:
         """The controller does not know this registration any more. Lead and follow nothing until the next `begin`."""
-        self._is_registered = False
+        self.is_registered = False
         self._delta = MetadataDelta(self._me)
         for partition in self._partitions:
             if partition.topic in self._coordinators:
@@ -106,7 +114,7 @@ class Assignments:
 
     def reconcile(self) -> None:
         """Carry out everything that has changed since the last call."""
-        if not self._is_registered:
+        if not self.is_registered:
             return
         for change in self._delta.take(self._image):
             try:
@@ -150,14 +158,28 @@ class Assignments:
 
     def open_partition(self, name: TopicPartition, topic_id: UUID) -> None:
         """Open the log of a partition of this broker, or try again. It gets its role when the log is open."""
-        settings = self._settings(self._image.topics_by_id[topic_id])
-        if self._opens_on_threads:
-            self._partitions.open_on_thread(name, topic_id, settings, lambda opened: self._opened(name, topic_id))
-        else:
-            self._partitions.open(name, topic_id, settings)
-            self._opened(name, topic_id)
+        if not self._opens_in_turns:
+            self._open(name, topic_id)
+            return
+        self._to_open.append((name, topic_id))
+        if not self._is_opening:
+            self._is_opening = True
+            self._clock.call_soon(self._open_next)
 
-    def _opened(self, name: TopicPartition, topic_id: UUID) -> None:
+    def _open_next(self) -> None:
+        if self._to_open:
+            self._open(*self._to_open.popleft())
+        self._is_opening = bool(self._to_open)
+        if self._is_opening:
+            self._clock.call_soon(self._open_next)
+        else:
+            self._check_all_open()
+
+    def _open(self, name: TopicPartition, topic_id: UUID) -> None:
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None or self._partitions.by_id(topic_id, name.partition) is not None:
+            return
+        self._partitions.open(name, topic_id, self._settings(topic))
         try:
             if self._partitions.by_id(topic_id, name.partition) is not None:
                 self._bring_in_line(topic_id, name.partition)
@@ -165,10 +187,9 @@ class Assignments:
                 self._coordinators[name.topic].cannot_lead(name.partition)
         except Exception:
             log.exception("a partition could not take its role", extra={"partition": str(name)})
-        self._check_all_open()
 
     def _check_all_open(self) -> None:
-        if self._when_open is not None and not self._partitions.is_opening:
+        if self._when_open is not None and not self._is_opening:
             then, self._when_open = self._when_open, None
             then()
 

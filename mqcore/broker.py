@@ -1,7 +1,8 @@
 """Shell: one broker: connects the rooms in the order of a start, and disconnects them in the order of a stop.
 
-Start: data folder → metadata log → register this broker → open its partitions → accept clients.
-Stop:  accept no more clients → answer what is under way → flush and close the logs → write the clean mark.
+Start: data folder → metadata quorum → register this broker → open its partitions → accept clients.
+Stop:  hand over what it leads → accept no more clients → answer what is under way → flush and close the logs → write
+       the clean mark.
 """
 
 from __future__ import annotations
@@ -10,25 +11,26 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from mqcore import data_folder, descriptors, gauges, housekeeping, topic_defaults
+from mqcore import cluster_gauges, data_folder, descriptors, gauges, housekeeping, topic_defaults
 from mqcore.apis.services import Services
+from mqcore.assignments import Assignments
 from mqcore.config import BrokerConfig
-from mqcore.controller.cluster_commands import Activate, RegisterBroker
-from mqcore.controller.commands import ControllerAnswer, ControllerCommand
+from mqcore.controller.active import ActiveController, ControllerSettings
+from mqcore.controller.cluster_commands import RegisterBroker, new_incarnation
 from mqcore.controller.facts import Endpoint
 from mqcore.controller.internal_topics import InternalTopic, InternalTopics
-from mqcore.controller.machine import ControllerMachine
-from mqcore.controller.observer import MetadataJournal, MetadataObserver
-from mqcore.controller.publisher import MetadataPublisher
-from mqcore.controller.queue import Controller
+from mqcore.controller.sessions import ControllerRules
+from mqcore.controller.snapshot_trigger import SnapshotTrigger
 from mqcore.controller.topics import TopicDefaults
-from mqcore.coordination.journal import JournalFault
 from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.groups.rules import GroupRules
 from mqcore.host import World
-from mqcore.identity import METADATA_ID, METADATA_TOPIC, OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
+from mqcore.identity import OFFSETS_TOPIC, BrokerId
 from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
+from mqcore.log.errors import LogFault
+from mqcore.metadata_log import open_quorum, replay_metadata
 from mqcore.metrics import Metrics
+from mqcore.only_broker import Member, OnlyBroker
 from mqcore.partitions.cleaner import Cleaner
 from mqcore.partitions.durability import Durability
 from mqcore.partitions.flusher import Flusher
@@ -36,21 +38,11 @@ from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.retention_sweep import RetentionSweep
-from mqcore.partitions.roles import Membership
-from mqcore.partitions.terms import only_replica
 from mqcore.server.listeners import Listeners, refuse_public_listeners
-from mqcore.wire.frames import BadFrame
 
 log = logging.getLogger(__name__)
 
-METADATA = TopicPartition(METADATA_TOPIC, 0)
 METADATA_BATCH_BYTES = 8 << 20  # records of one command; Kafka's quorum has the same limit
-NEVER_REGISTERED = -1  # as the broker epoch in the clean mark; the first registration may have epoch 0
-METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": str(METADATA_BATCH_BYTES)}
-
-
-class CannotStart(Exception):
-    """The broker's own log cannot be used; the text says why."""
 
 
 class Broker:
@@ -72,7 +64,10 @@ class Broker:
             self._flusher = Flusher(self._on_disk_failure, syncs, world.clock, world.threads)
             is_clean = self._clean_epoch is not None
             self.partitions = HostedPartitions(world.disk, world.clock, self._flusher, is_clean=is_clean)
-            self.observer = self._replay_metadata(config)
+            self.quorum = open_quorum(
+                config, world, self._folder, self._flusher, self._on_disk_failure, is_clean=is_clean
+            )
+            self.observer = replay_metadata(self.quorum, world)
         except BaseException:
             self._lock.release()
             raise
@@ -91,7 +86,8 @@ class Broker:
         partitions = sum(len(topic.partitions) for topic in image.topics.values())
         allowed = descriptors.connections_allowed(config.max_connections, world.open_files_max, partitions)
         self.config = replace(config, max_connections=allowed)
-        self.controller = self._make_controller()
+        self.controller = ActiveController(self.quorum, self.observer, world.clock, self._controller_settings())
+        self.member = self._make_member()
         self.groups = GroupCoordinator(
             GroupRules.of(self.config),
             world.clock,
@@ -100,35 +96,49 @@ class Broker:
             on_topic_forgotten=self._make_tombstones_durable,
         )
         file_settings = topic_defaults.topic_settings(self.config.topic_defaults)
-        self.publisher = MetadataPublisher(
+        self.assignments = Assignments(
             image,
             self.partitions,
+            self.member.replication,
             {OFFSETS_TOPIC: self.groups},
-            node_id=self.config.node_id,
+            self.member.membership,
+            world.clock,
             file_settings=file_settings,
+            opens_in_turns=self.is_in_cluster,
         )
         self.services = self._make_services(file_settings)
         self.listeners = Listeners(self.services)
 
-    def _replay_metadata(self, config: BrokerConfig) -> MetadataObserver:
-        partition = self.partitions.open(METADATA, METADATA_ID, METADATA_SETTINGS)
-        if partition is None:
-            raise CannotStart(f"the metadata log cannot be opened: {self.partitions.open_failures[METADATA].reason}")
-        me = BrokerId(config.node_id)
-        partition.lead(only_replica(me, LeaderEpoch(1)), Membership(me), self._world.clock.now().monotonic_ms)
-        observer = MetadataObserver(partition, self._world.clock)
-        try:
-            observer.start()
-        except (BadFrame, JournalFault) as bad:  # perhaps a newer version wrote it
-            raise CannotStart(f"the metadata log cannot be understood: {bad}") from bad
-        return observer
+    @property
+    def is_in_cluster(self) -> bool:
+        """Whether there are other brokers, or may be."""
+        return len(self.config.voters()) > 1
 
-    def _make_controller(self) -> Controller:
-        machine = ControllerMachine(TopicDefaults.of(self.config))
-        for fact in self.observer.committed_facts():
-            machine.apply(fact)
-        journal = MetadataJournal(self.observer, self._world.clock, METADATA_BATCH_BYTES)
-        return Controller(machine, journal, self._world.clock)
+    def _make_member(self) -> Member:
+        """A broker of several is imported only then, so that a single one starts faster."""
+        if not self.is_in_cluster:
+            return OnlyBroker(self.config, self.controller, self.observer)
+        from mqcore.cluster_member import ClusterMember
+
+        return ClusterMember(
+            self.config,
+            self._world,
+            self.quorum,
+            self.observer,
+            self.partitions,
+            self.controller,
+            self._folder.cluster_id,
+        )
+
+    def _controller_settings(self) -> ControllerSettings:
+        return ControllerSettings(
+            TopicDefaults.of(self.config),
+            ControllerRules.of(self.config),
+            METADATA_BATCH_BYTES,
+            {},
+            # What the file says counts only for a cluster that has no value yet.
+            self.config.topic_defaults.get("min.insync.replicas"),
+        )
 
     def _make_services(self, file_settings: dict[str, str]) -> Services:
         offsets_topic = InternalTopic(
@@ -151,35 +161,44 @@ class Broker:
             partitions=self.partitions,
             durability=self._durability,
             free_space=self._free_space,
+            quorum=self.quorum,
             observer=self.observer,
-            controller=self.controller,
+            controller=self.member.controller,
             groups=self.groups,
             internal_topics=InternalTopics(
-                {OFFSETS_TOPIC: offsets_topic}, self.observer.image, self.controller, self._world.chance
+                {OFFSETS_TOPIC: offsets_topic}, self.observer.image, self.member.controller, self._world.chance
             ),
             topic_defaults=file_settings,
             free_bytes=self._world.disk.free_bytes,
+            forwarding=self.member.forwarding,
+            replica_fetches=self.member.replica_fetches,
         )
 
     # ── start ────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
-        is_clean = self._clean_epoch is not None and self._clean_epoch == self._broker_epoch()
-        self.partitions.is_clean = (
-            is_clean  # a mark of another epoch is stale: the folder was used after it was written
+        """Returns when clients are served. A broker of several waits until a majority of the controllers runs."""
+        # A mark of another registration is stale: the folder was used after it was written.
+        is_clean = self._clean_epoch is not None and (
+            self.is_in_cluster or self._clean_epoch == self.member.broker_epoch
         )
+        self.partitions.is_clean = is_clean
         bound = await self.listeners.bind()
-        await self._submit(Activate(0, self.observer.applied_end, min_insync_replicas=self._file_min_insync()))
-        await self._submit(self._registration(bound))
-        self.publisher.publish()
-        self.partitions.mark_strays()
-        self.observer.add_listener(self.publisher.publish)
+        await self.listeners.open_controller()
+        self.quorum.start()
+        self.controller.start()
+        snapshots = SnapshotTrigger(self.observer, self.config.metadata_log_max_record_bytes_between_snapshots)
+        self.observer.add_listener(snapshots.check)
+        await self.member.join(self._registration(bound), self.assignments)
         retention = RetentionSweep(
             self.partitions, self._world.clock, producer_expiration_ms=self.config.producer_id_expiration_ms
         )
         work = housekeeping.Work(self.partitions, self._durability, retention, self._free_space, self._cleaner)
-        self._tasks = housekeeping.start(self.config, work, self._world.clock, self.publisher.open_partition)
-        gauges.declare_gauges(self.metrics, self.partitions, self.groups, self._world.disk)
+        self._tasks = housekeeping.start(self.config, work, self._world.clock, self.assignments.open_partition)
+        gauges.declare_gauges(self.metrics, self.partitions, self.groups, self._world.disk, self.quorum)
+        cluster_gauges.declare_cluster_gauges(
+            self.metrics, self.observer.image, self.partitions, self.quorum, lambda: self.observer.applied_end
+        )
         await self.listeners.open()
         log.info(
             "broker started",
@@ -192,30 +211,16 @@ class Broker:
             },
         )
 
-    def _broker_epoch(self) -> int:
-        registered = self.observer.image.brokers.get(BrokerId(self.config.node_id))
-        return NEVER_REGISTERED if registered is None else registered.broker_epoch
-
-    def _file_min_insync(self) -> str | None:
-        """What the file says of min.insync.replicas. It counts only for a cluster that has no value yet."""
-        return self.config.topic_defaults.get("min.insync.replicas")
-
     def _registration(self, bound: tuple[Endpoint, ...]) -> RegisterBroker:
+        chance = self._world.chance.new_uuid()
         return RegisterBroker(
             BrokerId(self.config.node_id),
-            self._world.chance.new_uuid(),
+            new_incarnation(data_folder.count_start(self._world.disk), chance) if self.is_in_cluster else chance,
             bound,
             self.config.broker_rack or None,
             directories=(self._folder.directory_id,),
-            is_only_broker=True,
+            is_only_broker=not self.is_in_cluster,
         )
-
-    async def _submit(self, command: ControllerCommand) -> None:
-        decided: asyncio.Future[ControllerAnswer | JournalFault] = asyncio.Future()
-        self.controller.submit(command, decided.set_result)
-        answer = await decided
-        if isinstance(answer, JournalFault):
-            raise CannotStart(f"the metadata log cannot be written: {answer}")
 
     def _make_tombstones_durable(self, offsets: Partition) -> None:
         """Hold the next metadata command until the tombstones of a deleted topic are durable. Otherwise a new topic of
@@ -228,22 +233,33 @@ class Broker:
 
     async def stop(self) -> None:
         """Answer what is under way, flush and close. The clean mark is written only if every log was closed cleanly."""
+        await self.member.leave()
         for task in self._tasks:
             task.cancel()
         self.listeners.close()
+        self.quorum.resign()
         self.groups.close()  # members that wait for a rebalance are sent to look for another coordinator
         self.services.is_stopping = True
         for partition in self.partitions:
             partition.watchers.notify()  # fetches that wait for records are answered with what there is
             partition.append_watchers.notify()
         await self.listeners.drain(self.config.controlled_shutdown_timeout_ms / 1000)
+        self.member.close()
         self._flusher.close()
         self._cleaner.close()
-        closed_cleanly = self._durability.close()
+        closed_cleanly = all([self._close_quorum(), self._durability.close()])
         if closed_cleanly and not self.failed.done():
-            write_clean_mark(self._world.disk, self._broker_epoch())
+            write_clean_mark(self._world.disk, self.member.broker_epoch)
         self._lock.release()
         log.info("broker stopped", extra={"clean": closed_cleanly})
+
+    def _close_quorum(self) -> bool:
+        try:
+            self.quorum.close()
+        except (OSError, LogFault) as fault:
+            log.error("metadata log not closed", extra={"reason": str(fault)})
+            return False
+        return True
 
     def _on_disk_failure(self, fault: Exception) -> None:
         """A sync failed, so the content of the disk is unknown. Ask to be stopped, and never write the clean mark."""

@@ -121,6 +121,11 @@ class Partition(LocalCopy):
             if self._durable_only and log.flushed_offset < log.end_offset:
                 self.request_sync()
 
+    def await_term(self, reason: str) -> None:
+        """This broker does not know its role at the moment."""
+        if self.offline_reason is None:
+            self._end_term(NotLeader(reason))
+
     def stand_down(self, reason: str) -> None:
         """This broker has no copy of the partition any more, for example because its topic was deleted."""
         if self.offline_reason is None:
