@@ -237,7 +237,6 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         self.listeners.close()
-        self.quorum.resign()
         self.groups.close()  # members that wait for a rebalance are sent to look for another coordinator
         self.services.is_stopping = True
         for partition in self.partitions:

@@ -46,6 +46,7 @@ class ClusterMember:
         cluster_id: str,
     ) -> None:
         self._config = config
+        self._quorum = quorum
         self._world = world
         self._observer = observer
         self._me = me = BrokerId(config.node_id)
@@ -142,10 +143,12 @@ class ClusterMember:
         self._registering.logs_opened()
 
     async def leave(self) -> None:
-        """Hand over what this broker leads. Returns when the controller lets it go, or after the timeout."""
+        """Hand over what this broker leads, the quorum last. Returns when the controller lets it go, or after the
+        timeout."""
         if self._registering is not None:
             self._registering.shut_down()
             await self._ended.wait()
+        self._quorum.resign()
 
     def close(self) -> None:
         """Ask nothing more of other nodes."""
