@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.controller.facts import ResourceType
@@ -16,26 +17,22 @@ from mqcore.controller.setting_layers import DEFAULT_RESOURCE
 from mqcore.identity import LeaderEpoch, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAdded:
+class PartitionAdded(NamedTuple):
     name: TopicPartition
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderEpochChanged:
+class LeaderEpochChanged(NamedTuple):
     topic_id: UUID
-    index: int
+    partition: int
     leader_epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettingsChanged:
+class TopicSettingsChanged(NamedTuple):
     topic: str
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mqcore.apis.services import Services
 from mqcore.server.connection_limits import ConnectionLimits
@@ -10,8 +10,7 @@ from mqcore.server.served_apis import ServedApis, served_apis
 from mqcore.server.turns import LoopTurns
 
 
-@dataclass(frozen=True, slots=True)
-class ServerContext:
+class ServerContext(NamedTuple):
     services: Services
     apis: ServedApis
     limits: ConnectionLimits
