@@ -11,8 +11,7 @@ An API module declares `API = Api(key, "Name", first, last)` and `handle(request
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from mqcore.apis.services import Services
 
@@ -26,8 +25,7 @@ class Later:
 LATER: Final = Later()
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(NamedTuple):
     """What ApiVersions and docs/generated/api-versions.md are made from."""
 
     key: int

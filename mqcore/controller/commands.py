@@ -1,13 +1,15 @@
 """Machine vocabulary: the commands of the controller and their answers; here those of clients and of the operator.
 
-`cluster_commands` has those about brokers and replicas.
+`cluster_commands` has those about brokers and replicas, and says why they are named tuples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.controller.cluster_commands import ClusterAnswer, ClusterCommand
@@ -15,8 +17,7 @@ from mqcore.identity import BrokerId
 from mqcore.wire.errors import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """−1 partitions or replicas stand for the broker's default. `assignment`: (partition, replicas) from the client."""
 
     name: str
@@ -24,46 +25,40 @@ class NewTopic:
     partitions: int = -1
     replication_factor: int = -1
     assignment: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopics:
+class CreateTopics(NamedTuple):
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
     internal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(NamedTuple):
     name: str
     topic_id: UUID
     partitions: int
     replication_factor: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopics:
+class DeleteTopics(NamedTuple):
     """Each topic by name or by id; the other one is None."""
 
     topics: tuple[tuple[str | None, UUID | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(NamedTuple):
     name: str
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionIncrease:
+class PartitionIncrease(NamedTuple):
     topic: str
-    count: int
+    partitions: int  # of the topic afterwards
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitions:
+class CreatePartitions(NamedTuple):
     topics: tuple[PartitionIncrease, ...]
     validate_only: bool = False
 
@@ -75,8 +70,7 @@ class Alteration(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEdit:
+class ConfigEdit(NamedTuple):
     """`alteration` is a number of `Alteration`, or an unknown number that will be rejected."""
 
     name: str
@@ -84,8 +78,7 @@ class ConfigEdit:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceEdits:
+class ResourceEdits(NamedTuple):
     """`resource_type` is a number of `ResourceType`, or an unknown number that will be rejected.
 
     With `replace_all` all other settings go back to their defaults, as the old AlterConfigs demands.
@@ -97,14 +90,12 @@ class ResourceEdits:
     replace_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigs:
+class AlterConfigs(NamedTuple):
     resources: tuple[ResourceEdits, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReserveProducerIds:
+class ReserveProducerIds(NamedTuple):
     """`broker_epoch` −1 stands for the present registration of a broker in the same process."""
 
     broker: BrokerId

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.controller.facts import ResourceType
@@ -16,21 +17,18 @@ from mqcore.controller.setting_layers import DEFAULT_RESOURCE
 from mqcore.identity import BrokerId
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionTouched:
+class PartitionTouched(NamedTuple):
     """A partition with a replica on this broker, now or before, is new or has changed."""
 
     topic_id: UUID
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettingsChanged:
+class TopicSettingsChanged(NamedTuple):
     topic: str
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from mqcore.config import BrokerConfig
@@ -39,8 +39,7 @@ PARTITIONS_MAX = 4000
 """Partitions of one broker, as Kafka's operators recommend. Each costs three open files and a line in checkpoints."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     partitions: int
     replication_factor: int
     delete_enabled: bool = True
@@ -214,19 +213,19 @@ def _new_partitions(
 def _assign_new_partitions(
     image: ClusterImage, topic: TopicImage, increase: PartitionIncrease, room: int
 ) -> list[Replicas] | Refusal:
-    have = len(topic.partitions)
-    if increase.count <= have:
-        why = f"The topic {topic.name} currently has {have} partition(s); {increase.count} would not be an increase."
+    have, wanted = len(topic.partitions), increase.partitions
+    if wanted <= have:
+        why = f"The topic {topic.name} currently has {have} partition(s); {wanted} would not be an increase."
         same = f"Topic already has {have} partition(s)."
-        return Refusal(ErrorCode.INVALID_PARTITIONS, same if increase.count == have else why)
-    if increase.count - have > room:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, same if wanted == have else why)
+    if wanted - have > room:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"a broker can have at most {PARTITIONS_MAX} partitions")
     factor = len(topic.partitions[0].replicas)
     if increase.assignments is None:
-        return placement.place(image, have, increase.count - have, factor)
-    if len(increase.assignments) != increase.count - have:
+        return placement.place(image, have, wanted - have, factor)
+    if len(increase.assignments) != wanted - have:
         why = (
-            f"Attempted to add {increase.count - have} additional partition(s), but only {len(increase.assignments)} "
+            f"Attempted to add {wanted - have} additional partition(s), but only {len(increase.assignments)} "
             "assignment(s) were specified."
         )
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)

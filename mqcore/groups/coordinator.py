@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from mqcore.groups.commands import (
     A,
@@ -155,13 +155,13 @@ class GroupCoordinator:
         if isinstance(shard, ErrorCode):
             on_answer(shard)
             return
-        would_create = isinstance(command, Join | CommitOffsets) and group_id not in shard.groups
+        group_command = cast(GroupCommand, command)  # because mypy cannot narrow a protocol
+        would_create = isinstance(group_command, Join | CommitOffsets) and group_id not in shard.groups
         if would_create and self.group_count >= GROUPS_MAX:
             on_answer(ErrorCode.POLICY_VIOLATION)
             return
         pending = PendingCommand(command, on_answer)
-        assert isinstance(command, GroupCommand)
-        shard.submit(group_id, command, pending.answer)
+        shard.submit(group_id, group_command, pending.answer)
         if self.memory.refused > self._refusals_logged:
             self._log_refusals()
 

@@ -1,12 +1,14 @@
 """Machine vocabulary: the facts that change a group.
 
 Only the last five facts are kept in `__consumer_offsets` (see `records`). The others change only the memory of the
-running coordinator. Their times are monotonic; times named `*_wall_ms` are wall time and are kept.
+running coordinator. Their times are monotonic; times named `*_wall_ms` are wall time and are kept. Facts with fields
+are named tuples, as commands are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mqcore.coordination.decision import Ticket
 from mqcore.identity import NO_LEADER_EPOCH, LeaderEpoch, Millis, Offset
@@ -17,8 +19,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 """The assignors that a member supports, in order of preference, each with the member's subscription."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One consumer. `protocols` are all that it sent; a member loaded from the journal has only the chosen one."""
 
     member_id: str
@@ -47,8 +48,7 @@ class Member:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """How far a group has read one partition, as committed by a consumer."""
 
     offset: Offset
@@ -61,61 +61,52 @@ class CommittedOffset:
 # Facts of the running coordinator
 
 
-@dataclass(frozen=True, slots=True)
-class MemberIdIssued:
+class MemberIdIssued(NamedTuple):
     """A client without a member id got one. It has to join with it before the deadline."""
 
     member_id: str
     deadline: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class MemberIdWithdrawn:
+class MemberIdWithdrawn(NamedTuple):
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberJoined:
+class MemberJoined(NamedTuple):
     """A member waits in JoinGroup: a new one, or a known one with its latest protocols and timeouts."""
 
     member: Member
     protocol_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberReplaced:
+class MemberReplaced(NamedTuple):
     """A static member has restarted. Its new id replaces the old one."""
 
     old_member_id: str
     member: Member
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRemoved:
+class MemberRemoved(NamedTuple):
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionsRefreshed:
+class SessionsRefreshed(NamedTuple):
     member_ids: tuple[str, ...]
     at: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceBegan:
+class RebalanceBegan(NamedTuple):
     """Members have until `deadline` to join. `extendable_until` is set for the first rebalance of an empty group."""
 
     deadline: Millis
     extendable_until: Millis | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceExtended:
+class RebalanceExtended(NamedTuple):
     deadline: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationBegan:
+class GenerationBegan(NamedTuple):
     """All members have joined, and the leader assigns. Members that do not sync by `sync_deadline` are removed."""
 
     generation: int
@@ -125,8 +116,7 @@ class GenerationBegan:
     sync_deadline: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSynced:
+class MemberSynced(NamedTuple):
     """A member asked for its assignment. Without a ticket it was answered immediately."""
 
     member_id: str
@@ -136,8 +126,7 @@ class MemberSynced:
 # Facts that are kept
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMember:
+class StoredMember(NamedTuple):
     """What the journal keeps of a member."""
 
     member_id: str
@@ -150,8 +139,7 @@ class StoredMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationAssigned:
+class GenerationAssigned(NamedTuple):
     """Every member of the generation has its assignment."""
 
     generation: int
@@ -162,8 +150,7 @@ class GenerationAssigned:
     at_wall_ms: Millis = NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEmptied:
+class GroupEmptied(NamedTuple):
     """The last member has left. The offsets begin to age."""
 
     generation: int
@@ -171,15 +158,13 @@ class GroupEmptied:
     at_wall_ms: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitted:
+class OffsetCommitted(NamedTuple):
     topic: str
     partition: int
     committed: CommittedOffset
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRemoved:
+class OffsetRemoved(NamedTuple):
     topic: str
     partition: int
 

@@ -7,8 +7,6 @@ KIP-394 (a client must first be issued an id), KIP-345 (static members), KIP-814
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.coordination.decision import Ticket
 from mqcore.groups.commands import Join, JoinAnswer, Phase
 from mqcore.groups.draft import DecisionDraft
@@ -164,23 +162,22 @@ def _replace_static_member(draft: DecisionDraft, ticket: Ticket, command: Join) 
     old = state.members[state.instances[command.instance_id]]
     old_leader = state.leader
     answer_waiting_requests(draft, old, ErrorCode.FENCED_INSTANCE_ID)
-    restarted = replace(
-        _with_latest_join(old, ticket, command),
+    restarted = _with_latest_join(old, ticket, command)._replace(
         member_id=command.fresh_member_id,
         client_id=command.client_id,
         client_host=command.client_host,
     )
-    draft.record(MemberReplaced(old.member_id, replace(restarted, join_ticket=None)))
+    draft.record(MemberReplaced(old.member_id, restarted._replace(join_ticket=None)))
     draft.record(SessionsRefreshed((restarted.member_id,), draft.now))
     if state.phase is Phase.STABLE and state.elect_protocol() == state.protocol and _fits_into_a_record(draft):
         _record_generation_again(draft)
         answer = join_answer(state, restarted.member_id)
         if command.can_skip_assignment:
-            answer = replace(answer, skip_assignment=restarted.member_id == state.leader)
+            answer = answer._replace(skip_assignment=restarted.member_id == state.leader)
         else:
             # Before version 9 a leader always sends an assignment, which a stable group ignores. So the answer names
             # the old id as the leader.
-            answer = replace(answer, leader=old_leader or "", members=())
+            answer = answer._replace(leader=old_leader or "", members=())
         draft.answer(ticket, answer)
     else:
         draft.record(MemberJoined(restarted, command.protocol_type))
@@ -203,8 +200,7 @@ def _record_generation_again(draft: DecisionDraft) -> None:
 
 
 def _with_latest_join(member: Member, ticket: Ticket, command: Join) -> Member:
-    return replace(
-        member,
+    return member._replace(
         protocols=command.protocols,
         session_timeout_ms=command.session_timeout_ms,
         rebalance_timeout_ms=command.rebalance_timeout_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mqcore.config import BrokerConfig
 
@@ -16,8 +16,7 @@ GROUP_MEMORY_BYTES_MAX = 64 << 20
 """Memory for the members, assignments and offsets of all groups; group.memory.max.bytes changes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRules:
+class GroupRules(NamedTuple):
     """First Kafka's settings, then limits of this broker that no regular client reaches."""
 
     min_session_timeout_ms: int = 1_000

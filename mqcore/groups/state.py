@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.groups.commands import Phase
 from mqcore.groups.facts import (
     CommittedOffset,
@@ -77,7 +75,7 @@ class GroupState(GroupFields):
             case MemberRemoved():
                 self._remove(fact.member_id)
             case MemberSynced():
-                self._put(replace(self.members[fact.member_id], sync_ticket=fact.ticket))
+                self._put(self.members[fact.member_id]._replace(sync_ticket=fact.ticket))
                 self._expect_sync(self.unsynced - {fact.member_id}, self.sync_deadline)
             case RebalanceExtended():
                 self.join_deadline, self.has_grown = fact.deadline, False
@@ -99,7 +97,7 @@ class GroupState(GroupFields):
                     before is Phase.COMPLETING_REBALANCE
                 ):  # the old assignment is not valid any more, and there is no new one
                     members = self.members.items()
-                    self.members = {name: replace(member, sync_ticket=None, assignment=b"") for name, member in members}
+                    self.members = {name: member._replace(sync_ticket=None, assignment=b"") for name, member in members}
             case GenerationBegan():
                 self._begin_generation(fact)
             case GenerationAssigned():
@@ -150,7 +148,7 @@ class GroupState(GroupFields):
         for member_id in joined:
             member = self.members[member_id]
             session_ms = min(member.session_timeout_ms, UNPROVEN_MS_MAX) if member.is_new else member.session_timeout_ms
-            self._put(replace(member, join_ticket=None, is_new=False, session_deadline=Millis(fact.at + session_ms)))
+            self._put(member._replace(join_ticket=None, is_new=False, session_deadline=Millis(fact.at + session_ms)))
         self._expect_sync(joined, fact.sync_deadline)
 
     def _assign(self, fact: GenerationAssigned) -> None:
@@ -180,7 +178,7 @@ class GroupState(GroupFields):
     def _refresh(self, member_id: str, at: Millis) -> None:
         member = self.members[member_id]
         deadline = Millis(at + member.session_timeout_ms)
-        self.members[member_id] = replace(member, session_deadline=deadline)
+        self.members[member_id] = member._replace(session_deadline=deadline)
         self._lower_deadline(deadline)
 
     def _lower_deadline(self, deadline: Millis | None) -> None:

@@ -14,9 +14,8 @@ Own rules:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqcore.wire.batches import DELETE_HORIZON, BatchHeader
 from mqcore.wire.records import TIMESTAMP_MAX, Record, build_batch
@@ -32,8 +31,7 @@ def replaces_older_records(header: BatchHeader) -> bool:
     return not (header.is_control or header.is_transactional)
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRules:
+class KeepRules(NamedTuple):
     """The rules of one run. `latest` maps the digest of each key in the dirty part to its newest offset."""
 
     latest: Mapping[bytes, int]

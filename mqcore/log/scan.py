@@ -7,8 +7,7 @@ valid batch follows them. A valid batch may start at any position, so every posi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqcore.log.segment import Segment
 from mqcore.wire.batches import (
@@ -27,8 +26,7 @@ _MAGIC_AT: Final = 16
 _MAGIC: Final = b"\x02"
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
+class ScanResult(NamedTuple):
     """How far a segment is valid. `reason` says why it is invalid from there on; None means valid to its end."""
 
     end_position: int

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mqcore.disk.port import File
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """A range of one segment file, read on demand. It keeps the file open, so it outlives the segment's removal."""
 
     file: File

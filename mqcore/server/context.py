@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mqcore.apis.services import Services
 from mqcore.apis.table import TABLE
@@ -11,8 +11,7 @@ from mqcore.server.served_apis import ServedApis, served_apis
 from mqcore.server.turns import LoopTurns
 
 
-@dataclass(frozen=True, slots=True)
-class ServerContext:
+class ServerContext(NamedTuple):
     services: Services
     apis: ServedApis
     limits: ConnectionLimits
@@ -28,4 +27,4 @@ class ServerContext:
         """For the controller's listener: other requests, the same limits."""
         from mqcore.apis.controller_table import CONTROLLER_TABLE
 
-        return replace(self, apis=served_apis(self.services.metrics, CONTROLLER_TABLE))
+        return self._replace(apis=served_apis(self.services.metrics, CONTROLLER_TABLE))

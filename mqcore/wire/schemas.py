@@ -17,7 +17,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mqcore.wire.frames import NEVER
 
@@ -50,8 +50,7 @@ class Versions:
         return self.last < self.first
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     name: str
     kind: str  # of one element if the field is an array; "struct" for structs
     struct_name: str  # "" if the field has no fields of its own
@@ -65,8 +64,7 @@ class Field:
     default: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(NamedTuple):
     """One request, response or record in all its versions. `number`: its API key, or the type of the record."""
 
     number: int

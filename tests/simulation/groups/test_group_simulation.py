@@ -6,7 +6,6 @@ The controls at the end put a defect into the machine, because a simulation that
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,10 +28,10 @@ from tests.unit.mqcore.groups import group_driver
 from tests.unit.mqcore.groups.group_driver import AT_ONCE
 
 RULES = (
-    replace(AT_ONCE, max_size=6),
-    replace(AT_ONCE, initial_rebalance_delay_ms=1_000),
-    replace(AT_ONCE, memory_bytes=8_000),  # enough for a few members and offsets
-    replace(AT_ONCE, max_size=3, max_issued_ids=2, new_member_join_timeout_ms=20_000),
+    AT_ONCE._replace(max_size=6),
+    AT_ONCE._replace(initial_rebalance_delay_ms=1_000),
+    AT_ONCE._replace(memory_bytes=8_000),  # enough for a few members and offsets
+    AT_ONCE._replace(max_size=3, max_issued_ids=2, new_member_join_timeout_ms=20_000),
 )
 
 
@@ -265,7 +264,7 @@ def a_live_member_hides_the_newer_record(patch: pytest.MonkeyPatch) -> None:
     def prefer_live(stored: StoredMember, protocol: str, known: Member | None) -> Member:
         if known is None:
             return real(stored, protocol, None)
-        return replace(known, assignment=stored.assignment, sync_ticket=None)
+        return known._replace(assignment=stored.assignment, sync_ticket=None)
 
     patch.setattr(state, "from_stored_member", prefer_live)
 

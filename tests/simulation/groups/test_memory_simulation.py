@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from mqcore.identity import LeaderEpoch, Offset
 from tests.unit.mqcore.groups.coordinator_driver import PARTITIONS, CoordinatorDriver
 from tests.unit.mqcore.groups.group_driver import AT_ONCE
 
-RULES = replace(AT_ONCE, memory_bytes=64 * 1024, initial_rebalance_delay_ms=500)
+RULES = AT_ONCE._replace(memory_bytes=64 * 1024, initial_rebalance_delay_ms=500)
 GROUPS = tuple(f"group-{number}" for number in range(9))
 TOPICS = ("orders", "payments")
 EVENTS = 250

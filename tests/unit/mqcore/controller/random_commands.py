@@ -54,7 +54,7 @@ def _constant(command: ControllerCommand | int) -> RandomCommand:
 random_commands: st.SearchStrategy[RandomCommand] = st.one_of(
     st.builds(_create, st.lists(st.tuples(names, small, small), max_size=3), st.booleans(), st.booleans()),
     st.lists(names, max_size=3).map(lambda gone: _constant(DeleteTopics(tuple((name, None) for name in gone)))),
-    st.lists(st.builds(PartitionIncrease, names, small), max_size=3).map(
+    st.lists(st.builds(PartitionIncrease, names, small, st.none()), max_size=3).map(
         lambda topics: _constant(CreatePartitions(tuple(topics)))
     ),
     st.lists(resources, max_size=3).map(lambda changed: _constant(AlterConfigs(tuple(changed)))),

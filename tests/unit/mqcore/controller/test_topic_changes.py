@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -175,7 +174,7 @@ def test_a_rejected_creation_has_the_message_of_kafka(change: dict[str, Any], sa
     cluster = Cluster()
     cluster.submit(CreateTopics((cluster.topic("a"),)))
     cluster.submit(CreateTopics((cluster.topic("x.y"),)))
-    wanted = replace(cluster.topic("new"), **change)
+    wanted = cluster.topic("new")._replace(**change)
     assert message(cluster, CreateTopics((wanted,))) == says
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 
 import pytest
 
@@ -170,7 +169,7 @@ def test_a_damaged_batch_makes_only_the_groups_of_its_log_unavailable(at: int) -
 def test_a_command_with_too_many_records_for_a_batch_is_rejected_without_effect() -> None:
     text = "x" * 32_000
     many = tuple(OffsetToCommit("orders", index, Offset(1), LeaderEpoch(0), text) for index in range(2_200))
-    rules = replace(AT_ONCE, max_commit_bytes=1 << 40, offset_metadata_max_bytes=1 << 20, memory_bytes=1 << 30)
+    rules = AT_ONCE._replace(max_commit_bytes=1 << 40, offset_metadata_max_bytes=1 << 20, memory_bytes=1 << 30)
     driver = CoordinatorDriver(rules)
     driver.commit("shop", offset=7)
     assert driver.submit("shop", CommitOffsets("", -1, None, many)).answer is ErrorCode.POLICY_VIOLATION

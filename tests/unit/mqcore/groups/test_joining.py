@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from mqcore.groups.commands import Phase
@@ -142,7 +140,7 @@ def test_a_second_join_of_a_member_answers_its_first_one() -> None:
 
 
 def test_a_full_group_rejects_new_members() -> None:
-    group = Group(replace(AT_ONCE, max_size=2))
+    group = Group(AT_ONCE._replace(max_size=2))
     leader, follower = group.stable(2)
     assert group.join().answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert group.is_in(Phase.STABLE)
@@ -151,7 +149,7 @@ def test_a_full_group_rejects_new_members() -> None:
 
 
 def test_in_a_rebalance_a_full_group_keeps_the_members_that_joined_first() -> None:
-    group = Group(replace(AT_ONCE, max_size=2))
+    group = Group(AT_ONCE._replace(max_size=2))
     late, follower = group.stable(2)
     group.leave(follower)
     newcomers = [group.join(), group.join()]
@@ -160,7 +158,7 @@ def test_in_a_rebalance_a_full_group_keeps_the_members_that_joined_first() -> No
 
 
 def test_the_number_of_issued_ids_is_limited() -> None:
-    group = Group(replace(AT_ONCE, max_issued_ids=3))
+    group = Group(AT_ONCE._replace(max_issued_ids=3))
     errors = [group.join(requires_issued_id=True).answer.error for _ in range(4)]
     assert errors == [*[ErrorCode.MEMBER_ID_REQUIRED] * 3, ErrorCode.GROUP_MAX_SIZE_REACHED]
 

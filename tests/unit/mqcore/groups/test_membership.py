@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from mqcore.groups.commands import Phase, Sync
@@ -65,7 +63,7 @@ def test_a_sync_for_another_protocol_is_rejected(protocol_type: str, protocol: s
     leader = group.stable()[0]
     command = Sync(leader, 1, None, protocol_type, protocol)
     assert group.submit(command).answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert group.submit(replace(command, protocol_type="consumer", protocol="range")).answer.error is ErrorCode.NONE
+    assert group.submit(command._replace(protocol_type="consumer", protocol="range")).answer.error is ErrorCode.NONE
 
 
 def test_a_second_sync_of_a_member_answers_its_first_one() -> None:
@@ -79,7 +77,7 @@ def test_a_second_sync_of_a_member_answers_its_first_one() -> None:
 
 
 def test_the_size_of_an_assignment_is_limited() -> None:
-    group = Group(replace(AT_ONCE, max_member_bytes=100, max_generation_bytes=150))
+    group = Group(AT_ONCE._replace(max_member_bytes=100, max_generation_bytes=150))
     leader = group.join().answer.member_id
     assert group.sync(leader, {leader: bytes(101)}).answer.error is ErrorCode.INVALID_REQUEST
     assert group.sync(leader, {leader: bytes(80), "other": bytes(80)}).answer.error is ErrorCode.INVALID_REQUEST

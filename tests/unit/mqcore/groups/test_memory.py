@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -32,7 +31,7 @@ from tests.unit.mqcore.groups.coordinator_driver import CoordinatorDriver, Heard
 from tests.unit.mqcore.groups.group_driver import AT_ONCE, Group
 
 KIB = 1024
-TIGHT = replace(AT_ONCE, memory_bytes=100 * KIB)
+TIGHT = AT_ONCE._replace(memory_bytes=100 * KIB)
 FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
 FINE = CommitAnswer((ErrorCode.NONE,))
 
@@ -136,7 +135,7 @@ def test_only_the_offsets_of_a_commit_that_exceed_the_budget_are_rejected() -> N
 
 
 def test_an_offset_named_twice_in_a_commit_counts_with_its_last_metadata() -> None:
-    state = Group(replace(AT_ONCE, max_offsets=1))
+    state = Group(AT_ONCE._replace(max_offsets=1))
     twice = tuple(OffsetToCommit("orders", 0, Offset(1), LeaderEpoch(0), text) for text in ("long" * 100, "a"))
     assert state.submit(CommitOffsets("", -1, None, twice)).answer.errors == (ErrorCode.NONE,) * 2
     assert state.state.offsets_bytes == OFFSET_BYTES + len("orders") + 1
@@ -202,7 +201,7 @@ def test_requests_to_missing_groups_use_no_memory() -> None:
 
 
 def test_a_new_member_whose_connection_closes_during_its_join_is_removed_immediately() -> None:
-    rules = replace(TIGHT, initial_rebalance_delay_ms=3_000)
+    rules = TIGHT._replace(initial_rebalance_delay_ms=3_000)
     driver = CoordinatorDriver(rules)
     waiting = join(driver, "shop", size=50 * KIB, session_ms=1_800_000)
     assert not waiting.answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -22,7 +21,7 @@ from tests.unit.mqcore.groups.coordinator_driver import CoordinatorDriver
 from tests.unit.mqcore.groups.group_driver import AT_ONCE, SESSION_MS, Group
 
 KIB = 1024
-TIGHT = replace(AT_ONCE, memory_bytes=100 * KIB)
+TIGHT = AT_ONCE._replace(memory_bytes=100 * KIB)
 FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -70,7 +69,7 @@ def test_deleted_data_in_a_log_does_not_prevent_loading() -> None:
 def test_a_log_that_exceeds_the_budget_makes_only_its_largest_groups_unavailable(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    driver = CoordinatorDriver(replace(AT_ONCE, memory_bytes=1 << 30))
+    driver = CoordinatorDriver(AT_ONCE._replace(memory_bytes=1 << 30))
     large = [f"large-{number}" for number in range(10)]
     small = [f"small-{number}" for number in range(10)]
     for group in small[:5]:
@@ -87,13 +86,13 @@ def test_a_log_that_exceeds_the_budget_makes_only_its_largest_groups_unavailable
     refused = [group for group in large if driver.submit(group, Heartbeat("m", 1)).answer is FULL]
     assert 0 < len(refused) < len(large)
     assert "groups take more memory than group.memory.max.bytes allows and stay unavailable" in caplog.messages
-    driver.rules = replace(AT_ONCE, memory_bytes=1 << 30)
+    driver.rules = AT_ONCE._replace(memory_bytes=1 << 30)
     driver.restart()
     assert [driver.committed(group) for group in large] == [1] * 10
 
 
 def test_a_deleted_group_is_available_however_large_it_was() -> None:
-    driver = CoordinatorDriver(replace(AT_ONCE, memory_bytes=1 << 30))
+    driver = CoordinatorDriver(AT_ONCE._replace(memory_bytes=1 << 30))
     commit(driver, "huge", *["x" * 4_000] * 100)
     driver.submit("huge", DeleteGroup())
     commit(driver, "huge", "again")

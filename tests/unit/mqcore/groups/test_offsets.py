@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from mqcore.groups.commands import (
@@ -144,7 +142,7 @@ def test_a_commit_between_two_assignments_is_rejected() -> None:
 
 
 def test_metadata_that_is_too_long_is_rejected_for_its_own_partition_only() -> None:
-    group = Group(replace(AT_ONCE, offset_metadata_max_bytes=4))
+    group = Group(AT_ONCE._replace(offset_metadata_max_bytes=4))
     offsets = tuple(
         OffsetToCommit("orders", index, Offset(1), LeaderEpoch(0), text) for index, text in enumerate(["abcd", "éàü"])
     )
@@ -154,7 +152,7 @@ def test_metadata_that_is_too_long_is_rejected_for_its_own_partition_only() -> N
 
 
 def test_the_offsets_of_a_group_are_limited_and_known_ones_can_still_be_committed() -> None:
-    group = Group(replace(AT_ONCE, max_offsets=2))
+    group = Group(AT_ONCE._replace(max_offsets=2))
     assert group.commit(partition=0).errors == FINE
     assert group.commit(partition=1).errors == FINE
     assert group.commit(partition=2).errors == (ErrorCode.POLICY_VIOLATION,)
@@ -162,5 +160,5 @@ def test_the_offsets_of_a_group_are_limited_and_known_ones_can_still_be_committe
 
 
 def test_the_size_of_a_commit_is_limited_to_one_batch() -> None:
-    group = Group(replace(AT_ONCE, max_commit_bytes=10))
+    group = Group(AT_ONCE._replace(max_commit_bytes=10))
     assert group.commit(topic="a" * 11).errors == (ErrorCode.INVALID_COMMIT_OFFSET_SIZE,)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.groups.commands import Phase
 from mqcore.groups.facts import GroupEmptied
 from mqcore.wire.errors import ErrorCode
@@ -99,7 +97,7 @@ def test_a_member_that_waits_in_join_does_not_expire() -> None:
 
 
 def test_a_new_member_that_waits_too_long_in_join_is_removed() -> None:
-    group = Group(replace(AT_ONCE, new_member_join_timeout_ms=20_000))
+    group = Group(AT_ONCE._replace(new_member_join_timeout_ms=20_000))
     member = group.stable()[0]
     newcomer = group.join()
     for _ in range(4):

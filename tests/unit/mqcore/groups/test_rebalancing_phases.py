@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.groups.commands import Phase
 from mqcore.groups.facts import GenerationAssigned
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.groups.group_driver import AT_ONCE, REBALANCE_MS, SESSION_MS, Group
 
-PATIENT = replace(AT_ONCE, initial_rebalance_delay_ms=3_000)
+PATIENT = AT_ONCE._replace(initial_rebalance_delay_ms=3_000)
 
 
 # ── the first rebalance of an empty group ────────────────────────────────────────────────────────────

@@ -86,9 +86,9 @@ MEMBERS = st.builds(
 )  # fmt: skip
 MOMENTS = st.integers(0, 2**62).map(Millis)
 # An offset that expires has no leader epoch: see the version 1 value.
-OFFSETS = st.builds(CommittedOffset, st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1), TEXT, MOMENTS) | st.builds(
-    CommittedOffset, st.integers(-1, 2**63 - 1), st.just(-1), TEXT, MOMENTS, MOMENTS
-)
+OFFSETS = st.builds(
+    CommittedOffset, st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1), TEXT, MOMENTS, st.none()
+) | st.builds(CommittedOffset, st.integers(-1, 2**63 - 1), st.just(-1), TEXT, MOMENTS, MOMENTS)
 KEPT = (
     st.builds(OffsetCommitted, TEXT, st.integers(0, 2**31 - 1), OFFSETS)
     | st.builds(OffsetRemoved, TEXT, st.integers(0, 2**31 - 1))

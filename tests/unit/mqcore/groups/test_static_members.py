@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.groups.commands import Phase
 from mqcore.groups.facts import Protocols
 from mqcore.wire.errors import ErrorCode
@@ -77,7 +75,7 @@ def test_a_static_member_that_restarts_with_other_topics_gets_them_in_the_next_r
 
 
 def test_a_restarted_static_member_that_is_too_large_for_the_record_starts_a_rebalance() -> None:
-    group = Group(replace(AT_ONCE, max_generation_bytes=100))
+    group = Group(AT_ONCE._replace(max_generation_bytes=100))
     group.stable(instances=("till-1", "till-2"))
     assert not group.join(instance="till-2", protocols=(("range", bytes(100)),)).given
     assert group.is_in(Phase.PREPARING_REBALANCE)
@@ -147,7 +145,7 @@ def test_an_unknown_instance_id_with_a_member_id_is_rejected() -> None:
 
 
 def test_an_empty_instance_id_gives_other_clients_no_access() -> None:
-    group = Group(replace(AT_ONCE, max_size=1))
+    group = Group(AT_ONCE._replace(max_size=1))
     first = group.join(instance="").answer
     assert first.error is ErrorCode.NONE
     group.sync(first.member_id, instance="")
