@@ -5,9 +5,10 @@ Own rule: a fault of one partition never prevents the others from being opened o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from concurrent.futures import Executor, Future, wait
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -18,10 +19,10 @@ from mqcore.identity import TopicPartition
 from mqcore.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from mqcore.log.errors import RETRYABLE_ERRNOS, LogFault
 from mqcore.log.log import Log
-from mqcore.log.recovery import RecoveryReport
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.flusher import Flusher
 from mqcore.partitions.folders import PartitionFolders
+from mqcore.partitions.opening import Opening, log_recovery
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import ProducerBudget, Producers
 from mqcore.partitions.stored_offsets import StoredOffsets
@@ -52,6 +53,7 @@ class HostedPartitions:
         self.open_failures: dict[TopicPartition, OpenFailure] = {}  # in the order of the last attempts
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self._being_opened: dict[TopicPartition, tuple[Opening, Future[Log]]] = {}  # on threads
         self.on_proposal: Callable[[Partition, Proposal], None] = lambda partition, proposal: None
         """Sends a leader's proposal for another ISR to the controller."""
 
@@ -72,52 +74,85 @@ class HostedPartitions:
         return self._by_id.get((topic_id, index))
 
     def names_of(self, topic_id: UUID) -> list[TopicPartition]:
-        """All partitions of a topic, including those that could not be opened."""
+        """All partitions of a topic, including those that could not be opened, or not yet."""
         opened = [partition.name for partition in self if partition.topic_id == topic_id]
+        opened += [name for name, (opening, _) in self._being_opened.items() if opening.topic_id == topic_id]
         return opened + [name for name, failure in self.open_failures.items() if failure.topic_id == topic_id]
 
-    def open(self, name: TopicPartition, topic_id: UUID, settings: Mapping[str, str]) -> Partition | None:
-        """Open or create the log of one partition. If that fails, log an error and return None.
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
-        The partition then waits for its role."""
-        producers = Producers(self.producer_budget)
-        directory = str(name)
-        has_failed_before = name in self.open_failures
+    def open(self, name: TopicPartition, topic_id: UUID, settings: Mapping[str, str]) -> Partition | None:
+        """Open or create the log of one partition, which then waits for its role. If that fails, log an error and
+        return None."""
         try:
-            self.folders.claim_folder(directory, topic_id, lambda: self.stored_offsets.remove(name))
-            opened = Log.open(
-                self._disk,
-                directory,
-                LogConfig.from_settings(settings),
-                now_ms=self._clock.wall_ms(),
-                clean=self.is_clean and not has_failed_before,
-                recovery_point=self.stored_offsets.get(RECOVERY_POINTS, name),
-                start_offset=self.stored_offsets.get(LOG_STARTS, name),
-                observer=producers,
-            )
-            self.stored_offsets.remove_above(name, opened.end_offset)
-            if opened.config.flush_messages == 1 and opened.flushed_offset < opened.end_offset:
-                opened.sync()  # after a crash, data in the page cache must be durable before readers see it
-        except (OSError, LogFault) as fault:
-            producers.clear()
-            self._note_failure(name, topic_id, fault)
-            return None
+            opening = self._prepare(name, topic_id, settings)
+            return self._install(opening, opening.run())
         except Exception as fault:
-            producers.clear()
-            log.exception("a partition could not be opened", extra={"partition": directory})
             self._note_failure(name, topic_id, fault)
             return None
-        if has_failed_before:
-            del self.open_failures[name]
+
+    def open_on(
+        self,
+        threads: Executor,
+        name: TopicPartition,
+        topic_id: UUID,
+        settings: Mapping[str, str],
+        on_opened: Callable[[Partition | None], None],
+    ) -> None:
+        """Like `open`, but read the log on a thread. `on_opened` is not called if the partition is removed before."""
+        try:
+            opening = self._prepare(name, topic_id, settings)
+        except Exception as fault:
+            self._note_failure(name, topic_id, fault)
+            on_opened(None)
+            return
+        future = threads.submit(opening.run)
+        self._being_opened[name] = opening, future
+
+        def finish(done: asyncio.Future[Log]) -> None:
+            if self._being_opened.get(name) != (opening, future):
+                return
+            del self._being_opened[name]
+            partition = None
+            try:
+                partition = self._install(opening, done.result())
+            except Exception as fault:
+                self._note_failure(name, topic_id, fault)
+            on_opened(partition)
+
+        asyncio.wrap_future(future).add_done_callback(finish)
+
+    def _prepare(self, name: TopicPartition, topic_id: UUID, settings: Mapping[str, str]) -> Opening:
+        stored = self.stored_offsets
+        self.folders.claim_folder(str(name), topic_id, lambda: stored.remove(name))
+        return Opening(
+            self._disk,
+            name,
+            topic_id,
+            LogConfig.from_settings(settings),
+            self._clock.wall_ms(),
+            self.is_clean and name not in self.open_failures,
+            stored.get(RECOVERY_POINTS, name),
+            stored.get(LOG_STARTS, name),
+            stored.get(HIGH_WATERMARKS, name),
+            Producers(),
+        )
+
+    def _install(self, opening: Opening, opened: Log) -> Partition:
+        name, topic_id, producers = opening.name, opening.topic_id, opening.producers
+        directory = str(name)
+        self.stored_offsets.remove_above(name, opened.end_offset)
+        if self.open_failures.pop(name, None) is not None:
             log.info("partition online again", extra={"partition": directory})
-        _log_recovery(directory, opened.recovery)
+        log_recovery(directory, opened.recovery)
+        producers.join(self.producer_budget)
         partition = Partition(
             name,
             topic_id,
             opened,
             producers,
             self._flusher.request_sync,
-            high_watermark=self.stored_offsets.get(HIGH_WATERMARKS, name),
+            high_watermark=opening.high_watermark,
             propose=self._propose,
             before_cut=partial(self.stored_offsets.remove_above, name),
         )
@@ -131,6 +166,8 @@ class HostedPartitions:
         self.on_proposal(partition, proposal)
 
     def _note_failure(self, name: TopicPartition, topic_id: UUID, fault: Exception) -> None:
+        if not isinstance(fault, OSError | LogFault):
+            log.error("a partition could not be opened", exc_info=fault, extra={"partition": str(name)})
         reason = str(fault)
         before = self.open_failures.pop(name, None)
         is_retryable = isinstance(fault, OSError) and fault.errno in RETRYABLE_ERRNOS
@@ -146,6 +183,7 @@ class HostedPartitions:
         """Remove a partition of a deleted topic. Its folder is renamed now; the retention sweep removes it."""
         partition = self._partitions.pop(name, None)
         failure = self.open_failures.pop(name, None)
+        being_opened = self._being_opened.pop(name, None)
         if partition is not None:
             topic_id = partition.topic_id
             del self._by_id[topic_id, name.partition]
@@ -154,6 +192,9 @@ class HostedPartitions:
             self._flusher.wait_for_sync(partition)
         elif failure is not None:
             topic_id = failure.topic_id
+        elif being_opened is not None:
+            topic_id = being_opened[0].topic_id
+            _close_when_opened(being_opened[1])
         else:
             return
         self.stored_offsets.drop(name)
@@ -169,15 +210,11 @@ class HostedPartitions:
 
     def _is_known(self, topic: str, index: int) -> bool:
         name = TopicPartition(topic, index)
-        return name in self._partitions or name in self.open_failures
+        return name in self._partitions or name in self.open_failures or name in self._being_opened
 
 
-def _log_recovery(directory: str, recovery: RecoveryReport) -> None:
-    """One line for a log that was not closed cleanly; a warning if data was cut or is missing."""
-    if not recovery.clean:
-        values = ((field.name, getattr(recovery, field.name)) for field in fields(recovery))
-        found = {name: value for name, value in values if value and name != "clean"}
-        if not found:
-            return  # the log is new or was empty
-        level = logging.WARNING if recovery.cut_bytes or recovery.missing_offsets else logging.INFO
-        log.log(level, "log recovered", extra={"partition": directory, **found})
+def _close_when_opened(future: Future[Log]) -> None:
+    """Wait for the thread. The caller is about to rename the folder."""
+    wait((future,))
+    if future.exception() is None:
+        future.result().segments.close()

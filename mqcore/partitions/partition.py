@@ -27,7 +27,7 @@ from mqcore.partitions.leader import LeaderState
 from mqcore.partitions.local_copy import LocalCopy
 from mqcore.partitions.log_view import acknowledged_end
 from mqcore.partitions.producers import Producers
-from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadOutcome, ReadRequest, ReplicaFetch
+from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReplicaFetch
 from mqcore.partitions.roles import Membership
 from mqcore.partitions.terms import NO_LEADER, Moved, Proposal, Term
 from mqcore.partitions.waiting_requests import NotLeader, OnCommit, StorageFault
@@ -208,13 +208,12 @@ class Partition(LocalCopy):
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def read_refusal(self) -> Refusal | None:
-        """Why consumers cannot read here."""
-        return self._refusal if self.role is None else None
+    read = reading.read
+    """For consumers."""
 
-    def read(self, request: ReadRequest) -> ReadOutcome:
-        return reading.read(self, request)
+    def read_refusal(self) -> Refusal:
+        """Why consumers cannot read here."""
+        return self._refusal or NOT_LEADER
 
     def fetched(self, fetch: ReplicaFetch, now: Millis) -> LeaderEpochMismatch | Divergence | Refusal | None:
         """A follower asks for records. It gets them only if the result is None."""

@@ -80,10 +80,9 @@ class ProducerBudget:
         self.count = 0
         self.partitions: WeakSet[Producers] = WeakSet()
 
-    def add(self) -> None:
-        self.count += 1
-        if self.count > self.limit:
-            largest = max(self.partitions, key=len)
+    def add(self, count: int = 1) -> None:
+        self.count += count
+        while self.count > self.limit and (largest := max(self.partitions, key=len)):
             largest.evict_idle(min(_EVICTED_AT_ONCE, len(largest) // 2 + 1))
 
 
@@ -97,6 +96,12 @@ class Producers:
         self._producers: dict[int, Producer] = {}  # least recently written first
         self._budget = budget or ProducerBudget()
         self._budget.partitions.add(self)
+
+    def join(self, budget: ProducerBudget) -> None:
+        """Count these producers in the broker's budget. Until then a thread may restore them."""
+        self._budget = budget
+        budget.partitions.add(self)
+        budget.add(len(self))
 
     def __len__(self) -> int:
         return len(self._producers)

@@ -25,9 +25,8 @@ def read(partition: Partition, request: ReadRequest) -> ReadOutcome:
         epoch, end = log.epochs.end_offset_for(last_fetched_epoch)
         if epoch < last_fetched_epoch or end < offset:
             return Divergence(epoch, end)
-    refusal = partition.read_refusal
-    if refusal is not None:
-        return refusal
+    if partition.role is None:
+        return partition.read_refusal()
     if not log.start_offset <= offset <= log.end_offset:
         message = f"offset {offset} is outside {log.start_offset} to {log.end_offset}"
         return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE, message)

@@ -63,13 +63,15 @@ class FetchLoops:
         self._loop_of: dict[TopicIdPartition, FetchLoop] = {}
 
     def follow(self, partition: Partition) -> None:
-        """Copy the partition from the leader that its role names, instead of from another one before."""
+        """Copy the partition from the leader that its role names, instead of from another one before. A partition
+        that does not follow, for example because it is offline, is dropped."""
         role = partition.role
-        assert isinstance(role, FollowerState)
         key = TopicIdPartition(partition.topic_id, partition.index)
         loop = self._loop_of.get(key)
-        if loop is not None and loop.leader != role.leader:
+        if not isinstance(role, FollowerState) or (loop is not None and loop.leader != role.leader):
             self.drop(partition)
+        if not isinstance(role, FollowerState):
+            return
         loop = self._loops.get(role.leader)
         if loop is None:
             loop = FetchLoop(role.leader, self._link_to(role.leader), self._clock, self._rules)
