@@ -51,7 +51,7 @@ def in_a_loop(test: Callable[[TwoNodes], Awaitable[None]]) -> Callable[[], None]
 
         asyncio.run(body())
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # pytest would take its argument for a fixture
+    del run.__wrapped__  # pytest would take its argument for a fixture
     return run
 
 
