@@ -241,6 +241,18 @@ async def test_a_request_under_way_when_the_controller_changes_is_asked_again(no
 
 
 @in_a_loop
+async def test_a_request_to_a_controller_that_hangs_is_repeated_when_another_is_elected(nodes: TwoNodes) -> None:
+    nodes.one.quorum.holds = True  # and it does not hear of its successor
+    client = nodes.client(nodes.two)
+    client.send(19, 7, topics=[ORDERS])
+    await nodes.pass_time(100)
+    assert client.answers == []
+    nodes.two.quorum.elect(BrokerId(2))
+    await nodes.pass_time(100)
+    assert client.answers[0].topics[0].error_code == ErrorCode.NONE
+
+
+@in_a_loop
 async def test_without_a_controller_the_client_hears_so_in_the_terms_of_its_request(nodes: TwoNodes) -> None:
     nodes.one.quorum.lose()
     client = nodes.client(nodes.two)
