@@ -1,4 +1,4 @@
-"""Shell: the command line: `mqcore serve`, `mqcore dump`, `mqcore doctor`."""
+"""Shell: the command line. Each command imports what it needs when it runs, so a broker starts fast."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
 DESCRIPTION = "A message broker that speaks the Apache Kafka protocol."
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,9 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="override one setting of the file; may be repeated",
     )
-    serve.add_argument(
-        "--log-level", default="info", choices=["debug", "info", "warning", "error"], help="the default is info"
-    )
+    serve.add_argument("--log-level", default="info", choices=LOG_LEVELS, help="the default is info")
     serve.set_defaults(run=_serve)
 
     dump = commands.add_parser("dump", help="print the content of segments, indexes and snapshots")
@@ -56,7 +61,44 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="print one JSON object per line")
     doctor.set_defaults(run=_doctor)
+    _add_cluster_commands(commands)
     return parser
+
+
+def _add_cluster_commands(commands: Commands) -> None:
+    cluster = commands.add_parser("cluster", help="run three brokers on this machine until SIGTERM or Ctrl-C")
+    cluster.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder for all data folders")
+    cluster.add_argument("--brokers", type=int, default=3, choices=[1, 3], help="the default is 3")
+    cluster.add_argument(
+        "--listen",
+        default="127.0.0.1:9092",
+        metavar="HOST:PORT",
+        help="for clients of the first broker; the others take the ports behind it (default 127.0.0.1:9092)",
+    )
+    cluster.add_argument(
+        "--controller-port",
+        type=int,
+        default=9192,
+        metavar="PORT",
+        help="of the first controller; the others take the ports behind it (default 9192)",
+    )
+    cluster.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all brokers")
+    cluster.add_argument("--log-level", default="info", choices=LOG_LEVELS, help="the default is info")
+    cluster.set_defaults(run=_cluster)
+
+    quorum = commands.add_parser("quorum", help="show the controllers, or adopt one with a new folder")
+    quorum_commands = quorum.add_subparsers(required=True, metavar="command")
+    describe = quorum_commands.add_parser("describe", help="the leader, the voters and how far each of them is")
+    adopt = quorum_commands.add_parser("adopt", help="make a voter of a node that lost its folder")
+    adopt.add_argument("--node-id", type=int, required=True, metavar="N")
+    describe.set_defaults(run=_describe_quorum)
+    adopt.set_defaults(run=_adopt)
+
+    topics = commands.add_parser("topics", help="show all partitions, their leaders and their replicas")
+    topics.add_argument("--watch", action="store_true", help="show them again each second until Ctrl-C")
+    topics.set_defaults(run=_topics)
+    for command in (describe, adopt, topics):
+        command.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="any broker of the cluster")
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -129,6 +171,45 @@ def _doctor(options: argparse.Namespace) -> int:
     from mqcore.log import doctor
 
     return doctor.run_doctor(options.data, options.cut, options.json)
+
+
+def _cluster(options: argparse.Namespace) -> int:
+    from mqcore.cli import cluster
+    from mqcore.config_values import BadConfig, host_and_port
+
+    try:
+        host, port = host_and_port(options.listen, "--listen")
+    except BadConfig as error:
+        return _fail(str(error))
+    nodes = cluster.plan(options.data, options.brokers, host, port, options.controller_port)
+    return cluster.run(nodes, options.set, options.log_level)
+
+
+def _describe_quorum(options: argparse.Namespace) -> int:
+    from mqcore.cli import quorum
+
+    return _ask(lambda: quorum.describe(options.bootstrap_server))
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    from mqcore.cli import quorum
+
+    return _ask(lambda: quorum.adopt(options.bootstrap_server, options.node_id))
+
+
+def _topics(options: argparse.Namespace) -> int:
+    from mqcore.cli import topics
+
+    return _ask(lambda: topics.show(options.bootstrap_server, options.watch))
+
+
+def _ask(command: Callable[[], int]) -> int:
+    from mqcore.cli.client import ClientError
+
+    try:
+        return command()
+    except ClientError as error:
+        return _fail(str(error))
 
 
 def _fail(message: str) -> int:

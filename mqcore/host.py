@@ -1,7 +1,7 @@
 """Shell: everything outside the broker that a simulation replaces: clock, disk, network, threads and random ids.
 
-Own rule: no other module of mqcore reads a clock, sets a timer, opens a socket, starts a thread or makes a random id
-(tests/architecture/test_kinds.py). A `Broker` gets a `World`, so a test can run whole brokers in virtual time.
+Own rule: no other module of the broker reads a clock, sets a timer, opens a socket, starts a thread or makes a random
+id (tests/architecture/test_host.py). A `Broker` gets a `World`, so a test can run whole brokers in virtual time.
 
 Monotonic time decides (sessions, timeouts, lag). Wall time is only written down (timestamps, retention), so a jump of
 the wall clock neither expires a session nor fences a member.

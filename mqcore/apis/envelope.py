@@ -25,7 +25,7 @@ def handle(request: EnvelopeRequest, call: Call) -> Response | Later:
         return {"error_code": ErrorCode.NOT_CONTROLLER}
 
     def answered(answer: bytes | ErrorCode) -> None:
-        if not services.controller.is_active:  # the next controller knows what became of the command
+        if not services.controller.is_active:  # only the next controller knows whether the command has taken effect
             call.answer({"error_code": ErrorCode.NOT_CONTROLLER})
         elif isinstance(answer, ErrorCode):
             call.answer({"error_code": answer})

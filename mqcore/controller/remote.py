@@ -46,8 +46,21 @@ class RemoteController:
         self._clock = clock
         self._network = network
         self._links: dict[tuple[BrokerId, Purpose], Link] = {}
+        self._leader: BrokerId | None = None
         self.on_membership_lost: Callable[[], None] = _nothing
         """Called when the connection that carries the heartbeats breaks."""
+
+    def start(self) -> None:
+        self._quorum.watchers.add(self, self._follow_quorum)
+
+    def _follow_quorum(self) -> None:
+        """A leader that has been replaced will commit nothing, so requests to it fail at once, even if it hangs."""
+        leader = self._quorum.leader
+        if leader is not None and leader != self._leader:
+            self._leader = leader
+            for (node, _), link in self._links.items():
+                if node != leader:
+                    link.close()
 
     def send(
         self, purpose: Purpose, api: tuple[int, int], body: bytes, timeout_ms: int, on_response: OnResponse

@@ -68,6 +68,7 @@ def test_a_call_says_where_it_comes_from(fixture: CallFixture) -> None:
     call = fixture.call
     assert (call.version, call.client_host, call.listener) == (0, "10.0.0.1", "PLAINTEXT")
     assert call.services.config.node_id == 0
+    assert not call.is_from_broker
 
 
 def test_an_answer_reaches_the_client(fixture: CallFixture) -> None:
@@ -109,3 +110,13 @@ def test_hanging_up_closes_the_connection_after_the_answer(fixture: CallFixture)
     fixture.call.hang_up()
     fixture.call.answer(None)
     assert fixture.is_closed()
+
+
+def test_the_end_of_the_connection_is_reported_after_the_answer_too(fixture: CallFixture) -> None:
+    heard: list[str] = []
+    fixture.call.when_disconnected(lambda: heard.append("first"))
+    fixture.call.when_disconnected(lambda: heard.append("second"))
+    fixture.call.answer([b"yes"])
+    assert heard == []
+    fixture.disconnect()
+    assert heard == ["second"]

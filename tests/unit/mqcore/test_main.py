@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-LATER = ("mqcore.wire.requests", "mqcore.wire.schemas", "mqcore.wire.schema_codecs", "mqcore.log.dump", "tomllib")
-"""Needed by the first request, by a tool, or by a configuration file."""
+LATER = (
+    *("mqcore.wire.requests", "mqcore.wire.schemas", "mqcore.wire.schema_codecs", "mqcore.log.dump", "tomllib"),
+    *("mqcore.cli", "mqcore.apis.controller_table", "mqcore.controller.remote", "mqcore.controller.forwarder"),
+)
+"""Needed by the first request, by a tool, by a configuration file, or in a cluster."""
 
 
 def _imported(statements: str) -> set[str]:

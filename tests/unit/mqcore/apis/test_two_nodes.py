@@ -51,7 +51,7 @@ def in_a_loop(test: Callable[[TwoNodes], Awaitable[None]]) -> Callable[[], None]
 
         asyncio.run(body())
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # pytest would take its argument for a fixture
+    del run.__wrapped__  # pytest would take its argument for a fixture
     return run
 
 
@@ -237,6 +237,18 @@ async def test_a_request_under_way_when_the_controller_changes_is_asked_again(no
     nodes.one.quorum.holds = False
     await nodes.elect(2)
     await nodes.pass_time(200)
+    assert client.answers[0].topics[0].error_code == ErrorCode.NONE
+
+
+@in_a_loop
+async def test_a_request_to_a_controller_that_hangs_is_repeated_when_another_is_elected(nodes: TwoNodes) -> None:
+    nodes.one.quorum.holds = True  # and it does not hear of its successor
+    client = nodes.client(nodes.two)
+    client.send(19, 7, topics=[ORDERS])
+    await nodes.pass_time(100)
+    assert client.answers == []
+    nodes.two.quorum.elect(BrokerId(2))
+    await nodes.pass_time(100)
     assert client.answers[0].topics[0].error_code == ErrorCode.NONE
 
 

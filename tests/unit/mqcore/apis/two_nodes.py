@@ -98,6 +98,7 @@ class Node:
         self.active = ActiveController(self.quorum, self.observer, self.clock, settings)
         self.active.start()
         self.remote = RemoteController(self.id, self.quorum, cluster.addresses, self.clock, cast(Any, cluster))
+        self.remote.start()
         forwarder = Forwarder(self.remote, self.active, self.observer, self.clock)
         self.channel = ControllerChannel(self.active, self.observer.image, OtherNodes(self.remote, forwarder, CLUSTER))
         config = BrokerConfig(

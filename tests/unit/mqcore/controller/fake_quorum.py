@@ -1,7 +1,7 @@
 """A quorum whose elections and commits happen when the test says so, over a real log.
 
 It keeps the promises of the real one: `append_records` returns the end that the records will have, records that come
-while a batch is not durable are collected, and whoever waits for a commit hears when the leadership ends.
+while a batch is not durable are collected, and waiting callers are told when the leadership ends.
 """
 
 from __future__ import annotations
