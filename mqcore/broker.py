@@ -18,16 +18,19 @@ from mqcore.controller.commands import ControllerAnswer, ControllerCommand
 from mqcore.controller.facts import Endpoint
 from mqcore.controller.internal_topics import InternalTopic, InternalTopics
 from mqcore.controller.machine import ControllerMachine
-from mqcore.controller.observer import MetadataJournal, MetadataObserver
+from mqcore.controller.observer import MetadataJournal
 from mqcore.controller.publisher import MetadataPublisher
 from mqcore.controller.queue import Controller
+from mqcore.controller.snapshot_trigger import SnapshotTrigger
 from mqcore.controller.topics import TopicDefaults
 from mqcore.coordination.journal import JournalFault
 from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.groups.rules import GroupRules
 from mqcore.host import World
-from mqcore.identity import METADATA_ID, METADATA_TOPIC, OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
+from mqcore.identity import OFFSETS_TOPIC, BrokerId, Offset
 from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
+from mqcore.log.errors import LogFault
+from mqcore.metadata_log import CannotStart, open_quorum, replay_metadata
 from mqcore.metrics import Metrics
 from mqcore.partitions.cleaner import Cleaner
 from mqcore.partitions.durability import Durability
@@ -37,18 +40,11 @@ from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.retention_sweep import RetentionSweep
 from mqcore.server.listeners import Listeners, refuse_public_listeners
-from mqcore.wire.frames import BadFrame
 
 log = logging.getLogger(__name__)
 
-METADATA = TopicPartition(METADATA_TOPIC, 0)
 METADATA_BATCH_BYTES = 8 << 20  # records of one command; Kafka's quorum has the same limit
 NEVER_REGISTERED = -1  # as the broker epoch in the clean mark; the first registration may have epoch 0
-METADATA_SETTINGS = {"flush.messages": "1", "retention.ms": "-1", "max.message.bytes": str(METADATA_BATCH_BYTES)}
-
-
-class CannotStart(Exception):
-    """The broker's own log cannot be used; the text says why."""
 
 
 class Broker:
@@ -70,7 +66,10 @@ class Broker:
             self._flusher = Flusher(self._on_disk_failure, syncs, world.clock, world.threads)
             is_clean = self._clean_epoch is not None
             self.partitions = HostedPartitions(world.disk, world.clock, self._flusher, is_clean=is_clean)
-            self.observer = self._replay_metadata()
+            self.quorum = open_quorum(
+                config, world, self._folder, self._flusher, self._on_disk_failure, is_clean=is_clean
+            )
+            self.observer = replay_metadata(self.quorum, world)
         except BaseException:
             self._lock.release()
             raise
@@ -108,20 +107,9 @@ class Broker:
         self.services = self._make_services(file_settings)
         self.listeners = Listeners(self.services)
 
-    def _replay_metadata(self) -> MetadataObserver:
-        partition = self.partitions.open(METADATA, METADATA_ID, LeaderEpoch(1), METADATA_SETTINGS)
-        if partition is None:
-            raise CannotStart(f"the metadata log cannot be opened: {self.partitions.open_failures[METADATA].reason}")
-        observer = MetadataObserver(partition, self._world.clock)
-        try:
-            observer.start()
-        except (BadFrame, JournalFault) as bad:  # perhaps a newer version wrote it
-            raise CannotStart(f"the metadata log cannot be understood: {bad}") from bad
-        return observer
-
     def _make_controller(self) -> Controller:
         machine = ControllerMachine(TopicDefaults.of(self.config))
-        for fact in self.observer.committed_facts():
+        for fact in self.observer.image.facts():
             machine.apply(fact)
         journal = MetadataJournal(self.observer, self._world.clock, METADATA_BATCH_BYTES)
         return Controller(machine, journal, self._world.clock)
@@ -147,6 +135,7 @@ class Broker:
             partitions=self.partitions,
             durability=self._durability,
             free_space=self._free_space,
+            quorum=self.quorum,
             observer=self.observer,
             controller=self.controller,
             groups=self.groups,
@@ -165,17 +154,21 @@ class Broker:
             is_clean  # a mark of another epoch is stale: the folder was used after it was written
         )
         bound = await self.listeners.bind()
-        await self._submit(Activate(0, self.observer.applied_end, min_insync_replicas=self._file_min_insync()))
+        await self._lead_quorum()
+        end = Offset(self.quorum.log.end_offset)
+        await self._submit(Activate(self.quorum.epoch, end, min_insync_replicas=self._file_min_insync()))
         await self._submit(self._registration(bound))
         self.publisher.publish()
         self.partitions.mark_strays()
         self.observer.add_listener(self.publisher.publish)
+        snapshots = SnapshotTrigger(self.observer, self.config.metadata_log_max_record_bytes_between_snapshots)
+        self.observer.add_listener(snapshots.check)
         retention = RetentionSweep(
             self.partitions, self._world.clock, producer_expiration_ms=self.config.producer_id_expiration_ms
         )
         work = housekeeping.Work(self.partitions, self._durability, retention, self._free_space, self._cleaner)
         self._tasks = housekeeping.start(self.config, work, self._world.clock, self.publisher.open_partition)
-        gauges.declare_gauges(self.metrics, self.partitions, self.groups, self._world.disk)
+        gauges.declare_gauges(self.metrics, self.partitions, self.groups, self._world.disk, self.quorum)
         await self.listeners.open()
         log.info(
             "broker started",
@@ -187,6 +180,18 @@ class Broker:
                 "data": self.config.log_dirs,
             },
         )
+
+    async def _lead_quorum(self) -> None:
+        """The only voter leads when the first record of its epoch is durable."""
+        has_changed = asyncio.Event()
+        self.quorum.watchers.add(has_changed, has_changed.set)
+        self.quorum.start()
+        while not self.quorum.is_active:
+            if self.quorum.offline_reason is not None:
+                raise CannotStart(f"the metadata log cannot be written: {self.quorum.offline_reason}")
+            has_changed.clear()
+            await has_changed.wait()
+        self.quorum.watchers.remove(has_changed)
 
     def _broker_epoch(self) -> int:
         registered = self.observer.image.brokers.get(BrokerId(self.config.node_id))
@@ -234,11 +239,19 @@ class Broker:
         await self.listeners.drain(self.config.controlled_shutdown_timeout_ms / 1000)
         self._flusher.close()
         self._cleaner.close()
-        closed_cleanly = self._durability.close()
+        closed_cleanly = all([self._close_quorum(), self._durability.close()])
         if closed_cleanly and not self.failed.done():
             write_clean_mark(self._world.disk, self._broker_epoch())
         self._lock.release()
         log.info("broker stopped", extra={"clean": closed_cleanly})
+
+    def _close_quorum(self) -> bool:
+        try:
+            self.quorum.close()
+        except (OSError, LogFault) as fault:
+            log.error("metadata log not closed", extra={"reason": str(fault)})
+            return False
+        return True
 
     def _on_disk_failure(self, fault: Exception) -> None:
         """A sync failed, so the content of the disk is unknown. Ask to be stopped, and never write the clean mark."""

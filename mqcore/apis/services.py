@@ -17,6 +17,7 @@ from mqcore.metrics import Metrics
 from mqcore.partitions.durability import Durability
 from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
+from mqcore.raft.quorum import Quorum
 
 
 class ProducerIds:
@@ -53,6 +54,7 @@ class Services:
     partitions: HostedPartitions
     durability: Durability
     free_space: FreeSpaceMonitor
+    quorum: Quorum
     observer: MetadataObserver
     controller: Controller
     groups: GroupCoordinator

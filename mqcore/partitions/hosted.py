@@ -14,7 +14,7 @@ from uuid import UUID
 
 from mqcore.disk.port import Disk
 from mqcore.host import Clock
-from mqcore.identity import LeaderEpoch, TopicPartition
+from mqcore.identity import METADATA_TOPIC, LeaderEpoch, TopicPartition
 from mqcore.log.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from mqcore.log.errors import RETRYABLE_ERRNOS, LogFault
 from mqcore.log.log import Log
@@ -150,7 +150,7 @@ class HostedPartitions:
 
     def _is_known(self, topic: str, index: int) -> bool:
         name = TopicPartition(topic, index)
-        return name in self._partitions or name in self.open_failures
+        return topic == METADATA_TOPIC or name in self._partitions or name in self.open_failures
 
 
 def _log_recovery(directory: str, recovery: RecoveryReport) -> None:
