@@ -130,10 +130,11 @@ def _serve(options: argparse.Namespace) -> int:
 
     import uvloop
 
-    from mqcore.broker import Broker, CannotStart
+    from mqcore.broker import Broker
     from mqcore.data_folder import ForeignFolder
     from mqcore.disk.lock import DirectoryLocked
     from mqcore.host import SystemNetwork, real_world
+    from mqcore.metadata_log import CannotStart
     from mqcore.server.listeners import CannotListen, refuse_public_listeners
 
     os.umask(0o077)  # only the broker's own account may read records

@@ -9,8 +9,8 @@ Own rule: each partition is brought in line by itself. One that raises is logged
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Protocol, assert_never
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from mqcore.controller.metadata_delta import (
 )
 from mqcore.controller.setting_layers import cluster_value, effective_settings
 from mqcore.host import Clock
-from mqcore.identity import TopicPartition
+from mqcore.identity import TopicIdPartition, TopicPartition
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.hosted import HostedPartitions
@@ -75,9 +75,9 @@ class Assignments:
         clock: Clock,
         *,
         file_settings: Mapping[str, str],
-        opens_in_turns: bool = False,
+        threads: Executor | None = None,
     ) -> None:
-        """`opens_in_turns`: open one log in each turn of the event loop, so that heartbeats go on meanwhile."""
+        """`threads` open the logs, so that heartbeats go on meanwhile. A broker without others opens them at once."""
         self._image = image
         self._partitions = partitions
         self._replication = replication
@@ -85,9 +85,8 @@ class Assignments:
         self._membership = membership
         self._clock = clock
         self._file_settings = file_settings
-        self._opens_in_turns = opens_in_turns
-        self._to_open: deque[tuple[TopicPartition, UUID]] = deque()
-        self._is_opening = False
+        self._threads = threads
+        self._opening: set[TopicIdPartition] = set()
         self._me = membership().me
         self._delta = MetadataDelta(self._me)
         self.is_registered = False
@@ -158,38 +157,27 @@ class Assignments:
 
     def open_partition(self, name: TopicPartition, topic_id: UUID) -> None:
         """Open the log of a partition of this broker, or try again. It gets its role when the log is open."""
-        if not self._opens_in_turns:
-            self._open(name, topic_id)
-            return
-        self._to_open.append((name, topic_id))
-        if not self._is_opening:
-            self._is_opening = True
-            self._clock.call_soon(self._open_next)
+        key, settings = TopicIdPartition(topic_id, name.partition), self._settings(self._image.topics_by_id[topic_id])
+        if self._threads is None:
+            self._partitions.open(name, topic_id, settings)
+            self._opened(name, key)
+        elif key not in self._opening:
+            self._opening.add(key)
+            self._partitions.open_on(self._threads, name, topic_id, settings, lambda opened: self._opened(name, key))
 
-    def _open_next(self) -> None:
-        if self._to_open:
-            self._open(*self._to_open.popleft())
-        self._is_opening = bool(self._to_open)
-        if self._is_opening:
-            self._clock.call_soon(self._open_next)
-        else:
-            self._check_all_open()
-
-    def _open(self, name: TopicPartition, topic_id: UUID) -> None:
-        topic = self._image.topics_by_id.get(topic_id)
-        if topic is None or self._partitions.by_id(topic_id, name.partition) is not None:
-            return
-        self._partitions.open(name, topic_id, self._settings(topic))
+    def _opened(self, name: TopicPartition, key: TopicIdPartition) -> None:
+        self._opening.discard(key)
         try:
-            if self._partitions.by_id(topic_id, name.partition) is not None:
-                self._bring_in_line(topic_id, name.partition)
+            if self._partitions.by_id(*key) is not None:
+                self._bring_in_line(*key)
             elif name.topic in self._coordinators:
                 self._coordinators[name.topic].cannot_lead(name.partition)
         except Exception:
             log.exception("a partition could not take its role", extra={"partition": str(name)})
+        self._check_all_open()
 
     def _check_all_open(self) -> None:
-        if self._when_open is not None and not self._is_opening:
+        if self._when_open is not None and not self._opening:
             then, self._when_open = self._when_open, None
             then()
 
@@ -240,6 +228,7 @@ class Assignments:
             partition = self._partitions.by_id(topic_id, name.partition)
             if partition is not None:
                 self._replication.drop(partition)
+            self._opening.discard(TopicIdPartition(topic_id, name.partition))
             self._partitions.remove(name)
         for coordinator in self._coordinators.values():
             coordinator.topic_deleted(topic)

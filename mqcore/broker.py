@@ -42,6 +42,7 @@ from mqcore.server.listeners import Listeners, refuse_public_listeners
 
 log = logging.getLogger(__name__)
 
+OPENING_THREADS = 2
 METADATA_BATCH_BYTES = 8 << 20  # records of one command; Kafka's quorum has the same limit
 
 
@@ -104,7 +105,7 @@ class Broker:
             self.member.membership,
             world.clock,
             file_settings=file_settings,
-            opens_in_turns=self.is_in_cluster,
+            threads=world.threads.pool(OPENING_THREADS, "open") if self.is_in_cluster else None,
         )
         self.services = self._make_services(file_settings)
         self.listeners = Listeners(self.services)

@@ -9,17 +9,24 @@ from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.metrics import Metrics, Sample
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
+from mqcore.raft.quorum import Quorum
 
 
-def declare_gauges(metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordinator, disk: Disk) -> None:
+def declare_gauges(
+    metrics: Metrics, partitions: HostedPartitions, groups: GroupCoordinator, disk: Disk, quorum: Quorum
+) -> None:
     def offline() -> int:
-        return len(partitions.open_failures) + sum(partition.is_offline for partition in partitions)
+        failures = len(partitions.open_failures) + sum(partition.is_offline for partition in partitions)
+        return failures + quorum.is_offline
+
+    def log_bytes() -> list[Sample]:
+        return [((quorum.name.topic,), quorum.log.size_bytes), *_by_topic(partitions, _size)]
 
     add = metrics.add_computed
     add("mqcore_partitions", "partitions of this broker", (), lambda: [((), len(partitions))])
     add("mqcore_partitions_offline", "partitions that are offline", (), lambda: [((), offline())])
     add("mqcore_disk_free_bytes", "free bytes of the data folder", (), lambda: [((), disk.free_bytes())])
-    add("mqcore_log_bytes", "bytes of log segments", ("topic",), lambda: _by_topic(partitions, _size))
+    add("mqcore_log_bytes", "bytes of log segments", ("topic",), log_bytes)
     produced = "mqcore_produced_bytes_total", "mqcore_produced_records_total"
     add(produced[0], "bytes of appended batches", ("topic",), lambda: _by_topic(partitions, _bytes), "counter")
     add(produced[1], "appended records", ("topic",), lambda: _by_topic(partitions, _records), "counter")

@@ -1,14 +1,17 @@
-"""DescribeQuorum: the voters of the metadata log. This broker is the only voter and the leader. KIP-595.
+"""DescribeQuorum: the voters and observers of the metadata log, as their leader sees them. KIP-595.
 
 Versions: 1 adds the times of fetches (KIP-836), 2 the directory ids and the addresses of the voters (KIP-853).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import Api, Call, Response
+from mqcore.apis.services import Services
 from mqcore.identity import METADATA_TOPIC
+from mqcore.raft.description import ReplicaDescription
 from mqcore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -18,13 +21,6 @@ API = Api(55, "DescribeQuorum", 0, 2, forwarded=True)
 
 
 def handle(request: DescribeQuorumRequest, call: Call) -> Response:
-    node = call.services.config.node_id
-    endpoints = [
-        {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
-        for broker in call.services.image.brokers.values()
-        if broker.broker == node
-        for endpoint in broker.endpoints
-    ]
     return {
         "topics": [
             {
@@ -33,8 +29,27 @@ def handle(request: DescribeQuorumRequest, call: Call) -> Response:
             }
             for topic in request.topics
         ],
-        "nodes": [{"node_id": node, "listeners": endpoints}],
+        "nodes": _nodes(call.services),
     }
+
+
+def _nodes(services: Services) -> list[Response]:
+    """The addresses of the voters. The only voter has none for other controllers, so its listeners are shown."""
+    config = services.config
+    voters = config.voters()
+    if len(voters) > 1:
+        name = config.controller_listener
+        return [
+            {"node_id": node, "listeners": [{"name": name, "host": address.host, "port": address.port}]}
+            for node, address in voters.items()
+        ]
+    endpoints = [
+        {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
+        for broker in services.image.brokers.values()
+        if broker.broker == config.node_id
+        for endpoint in broker.endpoints
+    ]
+    return [{"node_id": config.node_id, "listeners": endpoints}]
 
 
 def _partition(call: Call, topic: str, index: int) -> Response:
@@ -44,18 +59,33 @@ def _partition(call: Call, topic: str, index: int) -> Response:
             "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "error_message": f"only partition 0 of {METADATA_TOPIC} has a quorum",
         }
-    services = call.services
-    partition = services.observer.partition
-    voter = {
-        "replica_id": services.config.node_id,
-        "replica_directory_id": services.directory_id,
-        "log_end_offset": partition.log_end_offset,
-    }
+    quorum = call.services.quorum
+    if not quorum.leads:
+        return {
+            "partition_index": index,
+            "error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "error_message": "only the leader of the quorum can describe it",
+        }
+    described = quorum.describe()
     return {
         "partition_index": index,
         "error_code": ErrorCode.NONE,
-        "leader_id": services.config.node_id,
-        "leader_epoch": partition.leader_epoch,
-        "high_watermark": partition.high_watermark,
-        "current_voters": [voter],
+        "leader_id": described.leader,
+        "leader_epoch": described.epoch,
+        "high_watermark": described.high_watermark,
+        "current_voters": _replicas(described.voters),
+        "observers": _replicas(described.observers),
     }
+
+
+def _replicas(replicas: Iterable[ReplicaDescription]) -> list[Response]:
+    return [
+        {
+            "replica_id": replica.key.id,
+            "replica_directory_id": replica.key.directory,
+            "log_end_offset": replica.end,
+            "last_fetch_timestamp": replica.fetched_at_ms,
+            "last_caught_up_timestamp": replica.caught_up_at_ms,
+        }
+        for replica in replicas
+    ]

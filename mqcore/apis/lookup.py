@@ -6,7 +6,7 @@ from uuid import UUID
 
 from mqcore.apis.services import Services
 from mqcore.controller.image import PartitionImage, TopicImage
-from mqcore.identity import METADATA_TOPIC, BrokerId, TopicPartition
+from mqcore.identity import BrokerId, TopicPartition
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 
@@ -27,12 +27,12 @@ def find_partition_image(services: Services, topic: str, index: int) -> Partitio
 
 
 def find_partition(services: Services, name: str | None, topic_id: UUID | None, index: int) -> Partition | ErrorCode:
-    """A partition that this broker has, in whichever role. Clients may neither read nor write the metadata log."""
+    """A partition that this broker has, in whichever role."""
     if name is not None:
         found = services.partitions.get(name, index)
     else:
         found = services.partitions.by_id(topic_id, index) if topic_id is not None else None
-    if found is not None and found.topic != METADATA_TOPIC:
+    if found is not None:
         return found
     topic = find_topic(services, name, topic_id)
     if isinstance(topic, ErrorCode):

@@ -18,11 +18,11 @@ from mqcore.metrics import Metrics
 from mqcore.partitions.durability import Durability
 from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
+from mqcore.raft.quorum import Quorum
 from mqcore.replication.serving import ReplicaFetches
 
 if TYPE_CHECKING:
     from mqcore.apis.forwarding import Forwarding
-    from mqcore.controller.active import MetadataQuorum
 
 
 class ProducerIds:
@@ -59,6 +59,7 @@ class Services:
     partitions: HostedPartitions
     durability: Durability
     free_space: FreeSpaceMonitor
+    quorum: Quorum
     observer: MetadataObserver
     controller: CommandTarget
     """The active controller, here or on another node."""
@@ -77,12 +78,11 @@ class Services:
     free_bytes: Callable[[], int] = lambda: 0
     forwarding: Forwarding | None = None
     """For requests that the active controller serves on another node. None in a cluster of one."""
-    quorum: MetadataQuorum | None = None
 
     def controller_id(self) -> int:
         """The broker that clients take for the controller: any broker forwards their requests, so a live one."""
         brokers = self.image.brokers
-        leader = None if self.quorum is None else self.quorum.leader
+        leader = self.quorum.leader
         if leader is not None and leader in brokers and not brokers[leader].fenced:
             return leader
         live = (broker for broker, registered in brokers.items() if not registered.fenced)

@@ -131,6 +131,12 @@ class ClusterImage:
             case _:
                 assert_never(fact)
 
+    def become(self, other: ClusterImage) -> None:
+        """Take the content of `other`, which must not be used afterwards."""
+        self.version += 1
+        self.brokers, self.topics, self.topics_by_id = other.brokers, other.topics, other.topics_by_id
+        self.features, self.next_producer_id, self._configs = other.features, other.next_producer_id, other._configs
+
     def facts(self) -> Iterator[MetadataFact]:
         """The image as facts: applied to an empty image they give this one again, but for its version."""
         for feature, level in self.features.items():

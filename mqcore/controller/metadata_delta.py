@@ -25,7 +25,7 @@ class PartitionTouched(NamedTuple):
     """A partition with a replica on this broker, now or before, is new or has changed."""
 
     topic_id: UUID
-    index: int
+    partition: int
 
 
 class TopicSettingsChanged(NamedTuple):

@@ -8,25 +8,25 @@ so the answer to a metadata command waits for `when_reached`: a client that has 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from mqcore.controller import records
-from mqcore.controller.facts import ControllerFact, MetadataFact
+from mqcore.controller.facts import ControllerFact
 from mqcore.controller.image import ClusterImage
 from mqcore.coordination.partition_journal import PartitionJournal, replay
 from mqcore.host import Clock, Timer
 from mqcore.identity import Offset
-from mqcore.partitions.partition import Partition
 from mqcore.partitions.waiting_requests import CommitQueue, Committed, OnCommit, StorageFault
+from mqcore.raft.quorum import Quorum
 
 log = logging.getLogger(__name__)
 
 
 class MetadataObserver:
-    def __init__(self, partition: Partition, clock: Clock) -> None:
+    def __init__(self, quorum: Quorum, clock: Clock) -> None:
         self.image = ClusterImage()
-        self.partition = partition
-        self.applied_end = Offset(partition.log.start_offset)
+        self.quorum = quorum
+        self.applied_end = Offset(0)
         """Everything below this offset is in the image, and the listeners have carried it out."""
         self._clock = clock
         self._wake_up: Timer | None = None
@@ -37,23 +37,17 @@ class MetadataObserver:
         """Call `listener` after each change of the image, and before `when_reached` reports it."""
         self._listeners.append(listener)
 
-    def committed_facts(self) -> Iterator[MetadataFact]:
-        """All committed facts from the start of the log. A controller that takes over begins with them."""
-        for record in replay(self.partition, self.partition.log.start_offset, self.partition.high_watermark):
-            if record.value is not None:
-                yield records.decode(record.value)
-
     def start(self) -> None:
-        """Apply what is committed now, and from here on whatever is committed later."""
+        """Apply what is committed now, and from here on whatever is committed later. Raises what reading raises."""
         self._apply_committed()
-        self.partition.watchers.add(self, self._schedule)
+        self.quorum.watchers.add(self, self._schedule)
 
     def when_reached(self, end: Offset, on_reached: OnCommit) -> None:
         """Call `on_reached` once everything below `end` is committed and in effect on this broker, or never will be."""
         if end <= self.applied_end:
             on_reached(Committed())
-        elif self.partition.offline_reason is not None:
-            on_reached(StorageFault(self.partition.offline_reason))
+        elif self.quorum.offline_reason is not None:
+            on_reached(StorageFault(self.quorum.offline_reason))
         else:
             self._waiting.add(end, on_reached)
 
@@ -68,23 +62,34 @@ class MetadataObserver:
             has_changed = self._apply_committed()
         except Exception as fault:
             log.exception("the metadata log cannot be read; it is offline until the broker restarts")
-            self.partition.go_offline(f"the metadata log cannot be read: {fault}")
+            self.quorum.go_offline(f"the metadata log cannot be read: {fault}")
         else:
             if has_changed:
                 self._notify_listeners()
                 self._waiting.release(self.applied_end)
-        if self.partition.offline_reason is not None:
-            self._waiting.fail(StorageFault(self.partition.offline_reason))
+        if self.quorum.offline_reason is not None:
+            self._waiting.fail(StorageFault(self.quorum.offline_reason))
 
     def _apply_committed(self) -> bool:
         """Whether there was anything to apply."""
-        before, end = self.applied_end, self.partition.high_watermark
-        for record in replay(self.partition, before, end):
+        before, end = self.applied_end, self.quorum.high_watermark
+        snapshot = self.quorum.snapshot
+        if snapshot is not None and snapshot.end > before:
+            self._load_snapshot(Offset(snapshot.end))
+        for record in replay(self.quorum, self.applied_end, end):
             if record.value is not None:
                 self.image.apply(records.decode(record.value))
             self.applied_end = Offset(record.offset + 1)
-        self.applied_end = Offset(max(self.applied_end, end))  # the quorum's own records are not among them
-        return self.applied_end > before
+        self.applied_end = end  # the quorum's own records at the end are for no image
+        return end > before
+
+    def _load_snapshot(self, end: Offset) -> None:
+        """At the start, or because the leader had no older records any more. Others hold a reference to the image."""
+        image = ClusterImage()
+        for value in self.quorum.read_snapshot():
+            image.apply(records.decode(value))
+        self.image.become(image)
+        self.applied_end = end
 
     def _notify_listeners(self) -> None:
         for listener in self._listeners:
@@ -99,7 +104,7 @@ class MetadataJournal:
 
     def __init__(self, observer: MetadataObserver, clock: Clock, limit_bytes: int) -> None:
         self._observer = observer
-        self._journal = PartitionJournal[ControllerFact](observer.partition, records.encode_if_kept, clock, limit_bytes)
+        self._journal = PartitionJournal[ControllerFact](observer.quorum, records.encode_if_kept, clock, limit_bytes)
 
     def append(self, facts: Sequence[ControllerFact]) -> Offset:
         return self._journal.append(facts)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from mqcore.disk.port import Disk
 from mqcore.host import Clock
-from mqcore.identity import TopicPartition
+from mqcore.identity import METADATA_TOPIC, TopicPartition
 from mqcore.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from mqcore.log.errors import RETRYABLE_ERRNOS, LogFault
 from mqcore.log.log import Log
@@ -210,7 +210,8 @@ class HostedPartitions:
 
     def _is_known(self, topic: str, index: int) -> bool:
         name = TopicPartition(topic, index)
-        return name in self._partitions or name in self.open_failures or name in self._being_opened
+        is_hosted = name in self._partitions or name in self.open_failures or name in self._being_opened
+        return is_hosted or topic == METADATA_TOPIC
 
 
 def _close_when_opened(future: Future[Log]) -> None:

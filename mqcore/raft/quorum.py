@@ -16,6 +16,7 @@ from mqcore.disk.port import Disk
 from mqcore.host import Clock, Threads
 from mqcore.identity import BrokerId, LeaderEpoch, Offset
 from mqcore.log.errors import LogFault
+from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.waiting_requests import (
     COMMITTED,
     CommitQueue,
@@ -31,7 +32,7 @@ from mqcore.raft.description import FetchTimes, QuorumDescription
 from mqcore.raft.driver import OnAnswer, Send, VoterDriver
 from mqcore.raft.messages import FetchRequest, Request, SnapshotId, VoterKey
 from mqcore.raft.quorum_file import QuorumFile
-from mqcore.raft.quorum_log import FOLDER, QuorumLog
+from mqcore.raft.quorum_log import FOLDER, LOG_CONFIG, QuorumLog
 from mqcore.raft.ready import Adopt, LogMoved, QuorumRules, Received, Resign
 from mqcore.raft.snapshot_writer import SnapshotWriter
 from mqcore.raft.state import NO_ELECTION, Leader, QuorumState
@@ -63,6 +64,7 @@ class Quorum:
         on_failure: Callable[[Exception], None],
         *,
         is_clean: bool = False,
+        log_config: LogConfig = LOG_CONFIG,
     ) -> None:
         """`is_clean`: the log was closed cleanly, so it needs no verification. Raises `UnusableFolder`, `LogFault`,
         `BadQuorumFile`, `DamagedSnapshot` or `BadBatch` if the folder cannot be used."""
@@ -76,7 +78,7 @@ class Quorum:
         now = clock.now()
         is_only_voter = rules.node_ids == {me.id}
         founding.prepare_folder(disk, me, now.wall_ms, is_only_voter=is_only_voter)
-        self._store = store = QuorumLog(disk, now.wall_ms, is_clean=is_clean, is_only_voter=is_only_voter)
+        self._store = store = QuorumLog(disk, now.wall_ms, log_config, is_clean=is_clean, is_only_voter=is_only_voter)
         self.log = store.log
         file = QuorumFile(disk, str(FOLDER))
         kept = file.read()

@@ -28,7 +28,7 @@ from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record, build_batch
 FOLDER: Final = TopicPartition(METADATA_TOPIC, 0)
 FETCH_BYTES_MAX: Final = 1 << 20
 
-_CONFIG: Final = LogConfig(retention_ms=-1, file_delete_delay_ms=0)
+LOG_CONFIG: Final = LogConfig(retention_ms=-1, file_delete_delay_ms=0)
 
 
 class QuorumLogGap(LogFault):
@@ -42,7 +42,7 @@ class QuorumLog:
         self,
         disk: Disk,
         now_ms: int,
-        config: LogConfig = _CONFIG,
+        config: LogConfig = LOG_CONFIG,
         *,
         is_clean: bool = False,
         is_only_voter: bool = False,

@@ -21,26 +21,23 @@ from hypothesis import strategies as st
 
 from mqcore.controller.cluster_commands import RegisterBroker
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand, CreateTopics, NewTopic
-from mqcore.controller.facts import ControllerFact, MetadataFact, SessionFact
+from mqcore.controller.facts import ControllerActivated, ControllerFact, MetadataFact, SessionFact
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.observer import MetadataJournal, MetadataObserver
 from mqcore.controller.queue import Controller
 from mqcore.coordination.journal import JournalFault
 from mqcore.disk.memory import Crashed, MemoryDisk, When
-from mqcore.identity import BrokerId, LeaderEpoch, Offset, TopicPartition
+from mqcore.identity import BrokerId, Offset
 from mqcore.log.errors import CorruptLog
-from mqcore.log.log import Log
 from mqcore.log.topic_config import LogConfig
-from mqcore.partitions.partition import Partition
-from mqcore.partitions.producers import Producers
+from mqcore.raft.voter import Voter
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
-from tests.unit.mqcore.controller.random_commands import RandomCommand, random_commands, visible_state
+from tests.unit.mqcore.controller.random_commands import RandomCommand, cluster_state, random_commands
 from tests.unit.mqcore.coordination.virtual import VirtualClock
-from tests.unit.mqcore.partitions.helpers import lead_alone
+from tests.unit.mqcore.raft.lone_quorum import LoneQuorum, committed_facts
 
-NAME = TopicPartition("__cluster_metadata", 0)
-CONFIG = LogConfig(flush_messages=1, retention_ms=-1, segment_bytes=600, index_interval_bytes=100)
+CONFIG = LogConfig(retention_ms=-1, segment_bytes=600, index_interval_bytes=100, file_delete_delay_ms=0)
 
 Crash = Literal["kill", "power"]
 
@@ -68,25 +65,18 @@ class MetadataWorkload:
         self.start()
 
     def start(self) -> None:
-        self._unsynced: list[Partition] = []
-        self.disk.make_directory("")
-        log = Log.open(
-            self.disk,
-            str(NAME),
-            CONFIG,
-            now_ms=self._clock.wall_ms(),
-            clean=False,
-            recovery_point=0,
-            observer=(producers := Producers()),
-        )
-        log.sync()
-        self.partition = Partition(NAME, UUID(int=1), log, producers, self._unsynced.append)
-        lead_alone(self.partition, LeaderEpoch(1))
-        self.observer = MetadataObserver(self.partition, self._clock)
+        self._clock.drop_timers()
+        self._lone = LoneQuorum(self.disk, self._clock, CONFIG)
+        self.quorum = self._lone.quorum
+        self.observer = MetadataObserver(self.quorum, self._clock)
         self.observer.start()
+        self._lone.lead()
+        self.next_turn()
         self.machine = ControllerMachine(ONE_EACH)
-        for fact in self.observer.committed_facts():
+        for fact in self.observer.image.facts():
             self.machine.apply(fact)
+        end = Offset(self.quorum.log.end_offset)
+        self.machine.apply(ControllerActivated(self.quorum.epoch, end, self._clock.now().monotonic_ms))
         journal = Journal(self.observer, self._clock, OWN_BATCH_BYTES_MAX)
         journal.workload = self
         self.controller = Controller(self.machine, journal, self._clock)
@@ -99,10 +89,7 @@ class MetadataWorkload:
         self.controller.submit(command, answered)
 
     def flush(self) -> None:
-        waiting, self._unsynced[:] = list(self._unsynced), []
-        for partition in waiting:
-            partition.log.sync()
-            partition.on_synced()
+        self._lone.sync()
         self.next_turn()
 
     def next_turn(self) -> None:
@@ -112,7 +99,7 @@ class MetadataWorkload:
     def restart(self, crash: Crash) -> None:
         self.disk.crash(crash)
         self.start()
-        found = list(self.observer.committed_facts())
+        found = list(committed_facts(self.quorum))
         kept, rest = 0, found
         while rest:
             facts = self.decided[kept]
@@ -127,9 +114,9 @@ class MetadataWorkload:
 
     def check(self) -> None:
         self.machine.check()
-        assert self.machine.sessions.next_offset == self.partition.log.end_offset, "broker epochs are offsets"
-        if not self._unsynced:
-            assert visible_state(self.observer.image) == visible_state(self.machine.image)
+        assert self.machine.sessions.next_offset == self.quorum.log.end_offset, "broker epochs are offsets"
+        if not self._lone.requested:
+            assert cluster_state(self.observer.image) == cluster_state(self.machine.image)
 
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128) | 1)
@@ -206,8 +193,8 @@ def test_the_workload_notices_a_lost_answer() -> None:
         workload = MetadataWorkload(seed)
         workload.submit(register(1))
         assert workload.promised == 0
-        workload.partition.log.flushed_offset = workload.partition.log.end_offset
-        workload.partition.on_synced()
+        workload.quorum.log.flushed_offset = workload.quorum.log.end_offset
+        workload.quorum.on_synced()
         workload.next_turn()
         assert workload.promised == 1
         try:
@@ -233,8 +220,9 @@ def test_many_queued_requests_leave_a_log_that_opens_after_a_power_loss() -> Non
         workload.restart("power")
 
 
-def test_without_the_queue_the_log_would_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: with several batches in flight, a later one can survive while an earlier one is lost."""
+@pytest.fixture
+def no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are decided while the records of earlier ones wait for their sync."""
 
     def decide_immediately(
         self: Controller, command: ControllerCommand, waiter: Callable[[ControllerAnswer | JournalFault], None]
@@ -242,8 +230,11 @@ def test_without_the_queue_the_log_would_not_open(monkeypatch: pytest.MonkeyPatc
         self._runner.submit(command, waiter)
 
     monkeypatch.setattr(Controller, "submit", decide_immediately)
+
+
+def corrupt_logs(seeds: int) -> int:
     corrupt = 0
-    for seed in range(50):
+    for seed in range(seeds):
         workload = MetadataWorkload(seed)
         workload.submit(register(1))
         workload.flush()
@@ -252,18 +243,30 @@ def test_without_the_queue_the_log_would_not_open(monkeypatch: pytest.MonkeyPatc
             workload.restart("power")
         except CorruptLog:
             corrupt += 1
-    assert corrupt
+    return corrupt
+
+
+@pytest.mark.usefixtures("no_queue")
+def test_even_without_the_queue_the_quorum_has_one_batch_in_flight() -> None:
+    assert corrupt_logs(50) == 0
+
+
+@pytest.mark.usefixtures("no_queue")
+def test_with_several_batches_in_flight_the_log_would_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: a later batch can survive while an earlier one is lost."""
+    monkeypatch.setattr(Voter, "may_append", lambda self, log: True)
+    assert corrupt_logs(50)
 
 
 def test_a_full_disk_rejects_changes_until_there_is_space_again() -> None:
     workload = MetadataWorkload(1)
     workload.submit(register(1))
     workload.flush()
-    before = visible_state(workload.machine.image)
+    before = cluster_state(workload.machine.image)
     workload.disk.capacity = 0  # less than is used
     answers: list[ControllerAnswer | JournalFault] = []
     workload.controller.submit(register(2), answers.append)
-    assert isinstance(answers[0], JournalFault) and visible_state(workload.machine.image) == before
+    assert isinstance(answers[0], JournalFault) and cluster_state(workload.machine.image) == before
     workload.decided.pop()
     workload.disk.capacity = None
     workload.submit(register(2))

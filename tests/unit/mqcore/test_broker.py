@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mqcore.broker import METADATA_BATCH_BYTES, CannotStart
+from mqcore.broker import METADATA_BATCH_BYTES
 from mqcore.controller import records
 from mqcore.controller.commands import CreateTopics, DeleteTopics, NewTopic
 from mqcore.controller.facts import ConfigChanged, ResourceType
@@ -22,6 +22,7 @@ from mqcore.identity import OFFSETS_TOPIC as OFFSETS
 from mqcore.log.checkpoints import RECOVERY_POINTS
 from mqcore.log.clean_mark import CLEAN_MARK
 from mqcore.log.log import Log
+from mqcore.metadata_log import CannotStart
 from mqcore.wire.batches import stamp
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record, build_batch
@@ -35,9 +36,9 @@ LONG = "0:1," * 8_000
 
 def test_a_metadata_record_of_an_unknown_type_stops_the_start_with_its_reason(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as stack:
-        metadata = stack.services.observer.partition
+        metadata = stack.services.quorum
     batch = build_batch([Record(0, 0, None, b"\x01\x63\x00")])
-    stamp(batch, metadata.log.end_offset, metadata.leader_epoch)
+    stamp(batch, metadata.log.end_offset, metadata.epoch)
     with (tmp_path / str(metadata.name) / f"{0:020}.log").open("ab") as log:
         log.write(batch)
     (tmp_path / CLEAN_MARK).unlink()  # so that the end of the log is searched
@@ -59,12 +60,12 @@ def test_a_request_with_more_metadata_than_a_batch_holds_is_rejected_without_eff
     names = [f"topic-{number}" for number in range(many)]
     topic = {"num_partitions": 1, "replication_factor": 1}
     with RunningBroker(tmp_path) as stack:
-        end = stack.services.observer.partition.log.end_offset
+        end = stack.services.quorum.log.end_offset
         huge = [{**topic, "name": name, "configs": throttled()} for name in names]
         made = stack.request(CREATE, 7, topics=huge).topics
         assert {result.error_code for result in made} == {ErrorCode.POLICY_VIOLATION}
         assert str(METADATA_BATCH_BYTES) in made[0].error_message
-        assert stack.services.observer.partition.log.end_offset == end
+        assert stack.services.quorum.log.end_offset == end
 
         stack.request(CREATE, 7, topics=[{**topic, "name": name} for name in names])
         for key, more in ((ALTER, {}), (INCREMENTAL, {"config_operation": 0})):

@@ -122,8 +122,8 @@ class RunningBroker:
         """Append one batch of the broker's own records, even if it exceeds the limit of a batch."""
 
         async def append() -> None:
-            found = self.services.partitions.get(topic, partition) or self.services.observer.partition
-            assert found.topic == topic
+            found = self.services.partitions.get(topic, partition) or self.services.quorum
+            assert found.name.topic == topic
             found.append_records(records, limit_bytes=1 << 30)
 
         self._runner.run(append())

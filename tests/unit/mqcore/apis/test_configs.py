@@ -282,8 +282,8 @@ def test_stored_settings_survive_a_restart_and_do_not_change_file_settings(tmp_p
 
 
 def test_secrets_are_not_stored(broker: RunningBroker) -> None:
-    end = broker.services.observer.partition.log.end_offset
+    end = broker.services.quorum.log.end_offset
     for name in SECRETS:
         result = edit(broker, BROKER, "1", (name, SET, "hunter2"))
         assert result.error_code == ErrorCode.INVALID_REQUEST and "does not store secrets" in result.error_message
-    assert broker.services.observer.partition.log.end_offset == end
+    assert broker.services.quorum.log.end_offset == end

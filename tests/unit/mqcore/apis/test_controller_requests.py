@@ -13,7 +13,7 @@ from tests.unit.mqcore.apis.running_broker import AwaitableCall, RunningBroker
 
 def test_when_the_metadata_log_is_offline_every_entry_is_refused(broker: RunningBroker) -> None:
     broker.create_topic("orders")
-    broker.services.observer.partition.go_offline("the disk is gone")
+    broker.services.quorum.go_offline("the disk is gone")
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("a", "b")]
     assert [made.error_code for made in broker.request(19, 7, topics=topics).topics] == [
         ErrorCode.KAFKA_STORAGE_ERROR

@@ -70,7 +70,7 @@ def test_records_of_a_topic_that_is_only_compacted_cannot_be_deleted(broker: Run
 
 def test_records_of_the_metadata_log_cannot_be_deleted(broker: RunningBroker) -> None:
     (answer,) = delete(broker, ("__cluster_metadata", 0, -1))
-    assert answer[1] != ErrorCode.NONE and broker.services.observer.partition.log_start_offset == 0
+    assert answer[1] != ErrorCode.NONE and broker.services.quorum.log.start_offset == 0
 
 
 def test_a_checkpoint_that_cannot_be_written_is_a_storage_error(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from mqcore.apis.lookup import find_partition
-from mqcore.broker import METADATA_ID
 from mqcore.controller.commands import CreateTopics, NewTopic
+from mqcore.identity import METADATA_ID
 from mqcore.partitions.partition import Partition
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record, build_batch
@@ -36,12 +36,12 @@ def test_a_partition_is_found_by_topic_name_and_by_topic_id(broker: RunningBroke
 
 
 def test_the_metadata_log_cannot_be_addressed(broker: RunningBroker) -> None:
-    end = broker.services.observer.partition.log.end_offset
+    end = broker.services.quorum.log.end_offset
     assert find_partition(broker.services, "__cluster_metadata", None, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert find_partition(broker.services, None, METADATA_ID, 0) is ErrorCode.UNKNOWN_TOPIC_ID
     assert produce(broker, "__cluster_metadata")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert produce(broker, topic_id=METADATA_ID)[0] == ErrorCode.UNKNOWN_TOPIC_ID
-    assert broker.services.observer.partition.log.end_offset == end
+    assert broker.services.quorum.log.end_offset == end
 
 
 def test_clients_cannot_write_to_internal_topics(broker: RunningBroker) -> None:

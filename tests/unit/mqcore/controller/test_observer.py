@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -13,22 +15,19 @@ from mqcore.controller.facts import BrokerRegistered, MetadataFact, TopicCreated
 from mqcore.controller.machine import ControllerMachine
 from mqcore.controller.observer import MetadataJournal, MetadataObserver
 from mqcore.controller.queue import Controller
+from mqcore.controller.snapshot_trigger import SnapshotTrigger
 from mqcore.coordination.journal import JournalFault
 from mqcore.coordination.partition_journal import PartitionJournal
 from mqcore.disk.memory import MemoryDisk
-from mqcore.identity import METADATA_TOPIC, BrokerId, LeaderEpoch, Offset, TopicPartition
-from mqcore.log.log import Log
-from mqcore.log.topic_config import LogConfig
-from mqcore.partitions.partition import Partition
-from mqcore.partitions.producers import Producers
+from mqcore.identity import BrokerId, Offset
 from mqcore.partitions.waiting_requests import COMMITTED, CommitOutcome, StorageFault
 from mqcore.wire.frames import BadFrame
 from mqcore.wire.records import OWN_BATCH_BYTES_MAX, Record
 from tests.unit.mqcore.controller.cluster_driver import ONE_EACH
+from tests.unit.mqcore.controller.random_commands import cluster_state
 from tests.unit.mqcore.coordination.virtual import VirtualClock
-from tests.unit.mqcore.partitions.helpers import lead_alone
+from tests.unit.mqcore.raft.lone_quorum import LoneQuorum
 
-NAME = TopicPartition(METADATA_TOPIC, 0)
 ORDERS, STOCK = TopicCreated("orders", UUID(int=1)), TopicCreated("stock", UUID(int=2))
 CREATE_ORDERS = CreateTopics((NewTopic("orders", UUID(int=1)),))
 CREATE_STOCK = CreateTopics((NewTopic("stock", UUID(int=2)),))
@@ -38,27 +37,24 @@ class MetadataLog:
     """Appended records are committed by `sync`; the observer sees them in the next turn of the event loop."""
 
     def __init__(self) -> None:
-        producers = Producers()
-        config = LogConfig(flush_messages=1)
         self.disk = MemoryDisk()
         self.clock = VirtualClock()
-        log = Log.open(self.disk, str(NAME), config, now_ms=0, clean=True, recovery_point=0, observer=producers)
-        self.partition = Partition(NAME, UUID(int=9), log, producers, lambda partition: None)
-        lead_alone(self.partition, LeaderEpoch(1))
-        self._journal = PartitionJournal[MetadataFact](self.partition, records.encode, self.clock)
+        self._lone = LoneQuorum(self.disk, self.clock)
+        self._lone.lead()
+        self.quorum = self._lone.quorum
+        self._journal = PartitionJournal[MetadataFact](self.quorum, records.encode, self.clock)
 
     def append(self, *facts: MetadataFact) -> Offset:
         return self._journal.append(facts)
 
     def sync(self) -> None:
-        self.partition.log.sync()
-        self.partition.on_synced()
+        self._lone.sync()
 
     def next_turn(self) -> None:
         self.clock.advance(0)
 
     def observe(self) -> MetadataObserver:
-        observer = MetadataObserver(self.partition, self.clock)
+        observer = MetadataObserver(self.quorum, self.clock)
         observer.start()
         return observer
 
@@ -125,19 +121,72 @@ def test_an_observer_that_starts_late_applies_everything_that_is_committed(log: 
     log.sync()
     observer = log.observe()
     assert set(observer.image.topics) == {"orders"}
-    assert observer.applied_end == log.partition.high_watermark
+    assert observer.applied_end == log.quorum.high_watermark
 
 
-def test_a_controller_that_takes_over_begins_with_the_committed_facts_only(log: MetadataLog) -> None:
-    log.append(ORDERS, STOCK)
+def test_the_quorums_own_records_are_in_effect_as_soon_as_they_are_committed(log: MetadataLog) -> None:
+    """Otherwise whoever waits for the end of the log would wait for the next change."""
+    observer = log.observe()
+    assert observer.applied_end == log.quorum.log.end_offset == 1
+
+
+def test_an_observer_starts_from_the_snapshot_and_goes_on_with_the_log(log: MetadataLog) -> None:
+    end = log.append(ORDERS)
     log.sync()
-    log.append(TopicRemoved(ORDERS.topic_id))
-    assert list(MetadataObserver(log.partition, log.clock).committed_facts()) == [ORDERS, STOCK]
+    write_snapshot(log, end, [ORDERS])
+    assert log.quorum.log.start_offset == end
+    log.append(STOCK)
+    log.sync()
+    observer = log.observe()
+    assert set(observer.image.topics) == {"orders", "stock"}
+    assert observer.applied_end == log.quorum.high_watermark
+
+
+def test_a_snapshot_beyond_what_is_applied_replaces_the_content_of_the_same_image(log: MetadataLog) -> None:
+    """A leader sends its snapshot to a follower that has fallen far behind."""
+    observer = log.observe()
+    image, version = observer.image, observer.image.version
+    log.append(ORDERS)
+    end = log.append(TopicRemoved(ORDERS.topic_id))
+    log.sync()
+    write_snapshot(log, end, [STOCK])
+    log.next_turn()
+    assert observer.image is image and set(image.topics) == {"stock"} and image.version > version
+    assert observer.applied_end == end
+
+
+def test_a_snapshot_is_written_when_the_log_has_grown_too_long(log: MetadataLog) -> None:
+    observer = log.observe()
+    observer.add_listener(SnapshotTrigger(observer, bytes_max=300).check)
+    seen = []
+
+    async def change() -> None:
+        for number in range(9):
+            log.append(TopicCreated(f"topic-{number}", UUID(int=number + 1)))
+            log.sync()
+            log.next_turn()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            seen.append(log.quorum.bytes_since_snapshot)
+
+    asyncio.run(change())
+    assert log.quorum.snapshot is not None and log.quorum.snapshot.end > 1 and max(seen) <= 300
+    assert log.quorum.log.start_offset == log.quorum.snapshot.end
+    assert cluster_state(log.observe().image) == cluster_state(observer.image)
+
+
+def write_snapshot(log: MetadataLog, end: Offset, facts: Sequence[MetadataFact]) -> None:
+    async def write() -> None:
+        log.quorum.write_snapshot(end, [records.encode(fact)[1] for fact in facts])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(write())
 
 
 def test_a_record_of_an_unknown_type_stops_the_start(log: MetadataLog) -> None:
     """A newer version may have written it. Skipping it would mean to serve a different cluster."""
-    log.partition.append_records([Record(0, 0, None, b"\x01\x63\x00")])
+    log.quorum.append_records([Record(0, 0, None, b"\x01\x63\x00")])
     log.sync()
     with pytest.raises(BadFrame):
         log.observe()
@@ -176,7 +225,7 @@ def test_all_waiting_commands_get_an_error_when_the_metadata_log_cannot_be_read_
     assert not answers
     log.next_turn()
     assert [type(answer) for answer in answers] == [JournalFault, JournalFault]
-    assert log.partition.is_offline
+    assert log.quorum.is_offline
 
 
 def test_a_caller_gets_the_fault_when_the_log_goes_offline_before_the_commit(log: MetadataLog) -> None:
@@ -184,7 +233,7 @@ def test_a_caller_gets_the_fault_when_the_log_goes_offline_before_the_commit(log
     outcomes: list[CommitOutcome] = []
     end = log.append(ORDERS)
     observer.when_reached(end, outcomes.append)
-    log.partition.go_offline("the disk is gone")
+    log.quorum.go_offline("the disk is gone")
     log.next_turn()
     observer.when_reached(end, outcomes.append)
     assert outcomes == [StorageFault("the disk is gone")] * 2

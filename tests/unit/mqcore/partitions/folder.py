@@ -13,7 +13,7 @@ from mqcore.identity import LeaderEpoch, TopicPartition
 from mqcore.log.checkpoints import RECOVERY_POINTS
 from mqcore.partitions.cleaner import Cleaner
 from mqcore.partitions.durability import Durability
-from mqcore.partitions.flusher import Flusher
+from mqcore.partitions.flusher import Flusher, SyncedLog
 from mqcore.partitions.free_space import FreeSpaceMonitor
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
@@ -29,12 +29,12 @@ class HeldFlusher(Flusher):
     """Collects requests, and syncs on this thread when a test calls `run_requested`."""
 
     def __init__(self) -> None:
-        self.requested: list[Partition] = []
+        self.requested: list[SyncedLog] = []
 
-    def request_sync(self, partition: Partition) -> None:
+    def request_sync(self, partition: SyncedLog) -> None:
         self.requested.append(partition)
 
-    def wait_for_sync(self, partition: Partition) -> None:
+    def wait_for_sync(self, partition: SyncedLog) -> None:
         pass
 
     def run_requested(self) -> None:

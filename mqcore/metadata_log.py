@@ -1,0 +1,88 @@
+"""Shell: opens the metadata log of a broker: its part of the quorum, and the observer that has replayed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mqcore.config import BrokerConfig
+from mqcore.controller.observer import MetadataObserver
+from mqcore.coordination.journal import JournalFault
+from mqcore.data_folder import FolderIdentity
+from mqcore.host import Chance, World
+from mqcore.identity import BrokerId
+from mqcore.log.errors import LogFault
+from mqcore.partitions.flusher import Flusher
+from mqcore.raft.driver import Send
+from mqcore.raft.founding import UnusableFolder
+from mqcore.raft.messages import VoterKey
+from mqcore.raft.quorum import Quorum
+from mqcore.raft.quorum_file import BadQuorumFile
+from mqcore.raft.ready import QuorumRules
+from mqcore.raft.snapshots import DamagedSnapshot
+from mqcore.wire.batches import BadBatch
+from mqcore.wire.frames import BadFrame
+
+
+class CannotStart(Exception):
+    """The broker's own log cannot be used; the text says why."""
+
+
+def open_quorum(
+    config: BrokerConfig,
+    world: World,
+    folder: FolderIdentity,
+    flusher: Flusher,
+    on_failure: Callable[[Exception], None],
+    *,
+    is_clean: bool,
+) -> Quorum:
+    voters = config.voters()
+    rules = QuorumRules(
+        frozenset(map(BrokerId, voters or (config.node_id,))),
+        config.controller_quorum_fetch_timeout_ms,
+        config.controller_quorum_election_timeout_ms,
+    )
+    try:
+        return Quorum(
+            VoterKey(BrokerId(config.node_id), folder.directory_id),
+            rules,
+            world.disk,
+            world.clock,
+            world.threads,
+            lambda: _random(world.chance),
+            _sender(config, world, folder.cluster_id, rules),
+            flusher.request_sync,
+            on_failure,
+            is_clean=is_clean,
+        )
+    except UnusableFolder as fault:
+        raise CannotStart(str(fault)) from fault
+    except (OSError, LogFault, BadQuorumFile, DamagedSnapshot, BadBatch) as fault:
+        raise CannotStart(f"the metadata log cannot be opened: {fault}") from fault
+
+
+def replay_metadata(quorum: Quorum, world: World) -> MetadataObserver:
+    observer = MetadataObserver(quorum, world.clock)
+    try:
+        observer.start()
+    except (BadFrame, JournalFault, DamagedSnapshot) as fault:  # perhaps a newer version wrote it
+        raise CannotStart(f"the metadata log cannot be understood: {fault}") from fault
+    return observer
+
+
+def _random(chance: Chance) -> float:
+    return chance.new_uuid().int / (1 << 128)
+
+
+def _sender(config: BrokerConfig, world: World, cluster_id: str, rules: QuorumRules) -> Send:
+    """The import is here because the only voter sends nothing, and starts faster without it."""
+    if len(rules.node_ids) == 1:
+        return _nobody_else
+    from mqcore.raft.senders import Senders
+
+    addresses = {BrokerId(node): (address.host, address.port) for node, address in config.voters().items()}
+    return Senders(world.clock, world.network, addresses, config.node_id, cluster_id, rules).send
+
+
+def _nobody_else(node: BrokerId, request: object, on_outcome: object) -> None:
+    raise AssertionError(f"the only voter has nothing to ask node {node}")
