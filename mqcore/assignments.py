@@ -28,6 +28,7 @@ from mqcore.host import Clock
 from mqcore.identity import TopicIdPartition, TopicPartition
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.faults import contain_fault
+from mqcore.partitions.follower import FollowerState
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.roles import Membership
@@ -194,7 +195,10 @@ class Assignments:
             if coordinator is not None:
                 coordinator.resign(partition.index)
             partition.follow(term, self._membership())
-            self._replication.follow(partition)
+            if isinstance(partition.role, FollowerState):
+                self._replication.follow(partition)
+            else:
+                self._replication.drop(partition)
 
     def _term(self, topic: TopicImage, wanted: PartitionImage) -> Term:
         return Term(

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client import Histogram as PrometheusHistogram
 
 from gateway import metrics as of_gateway
-from mqcore import gauges
+from mqcore import cluster_gauges, gauges
 from mqcore.metrics import Family, Histogram, Metrics
 from seckill.messaging.service_registry import METRICS, load_object
 from seckill.monitoring.metrics import ComputedMetric
@@ -60,9 +60,9 @@ def shown_by(service: str) -> Shown:
         return _labels_of(of_gateway.REGISTRY)
     if service == "mqcore":
         metrics = Metrics()
-        gauges.declare_gauges(
-            metrics, cast(Any, None), cast(Any, None), cast(Any, None)
-        )  # these are computed on request
+        nothing = cast(Any, None)  # these are computed on request
+        gauges.declare_gauges(metrics, nothing, nothing, nothing, nothing)
+        cluster_gauges.declare_cluster_gauges(metrics, nothing, nothing, nothing, nothing)
         return _labels(metrics._families)
     if "--metrics-port" not in command:
         return {}

@@ -57,8 +57,9 @@ async def run_history(seed: int, tell: Callable[[str], None] = lambda text: None
         lambda: reader.create_topic(TOPIC, PARTITIONS, {"flush.messages": "1"}, lambda: created.append(True))
     )
     await world.until(lambda: bool(created), "the topic is created", START_MS)
-    for client in (*writers, reader):
-        client.process.run(client.start)
+    for writer in writers:
+        writer.process.run(writer.start)
+    reader.process.run(reader.start)
     began = world.now_ms
     for trouble in planned_troubles(seed):
         await world.pass_ms(max(0, began + trouble.at_ms - world.now_ms))

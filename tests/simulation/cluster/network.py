@@ -103,7 +103,7 @@ class SimTransport(asyncio.Transport):
     def _deliver(self) -> None:
         protocol = cast(asyncio.BufferedProtocol, self.protocol)
         while self._incoming and self._is_reading and not self.is_closed:
-            target = protocol.get_buffer(-1)
+            target = cast(memoryview, protocol.get_buffer(-1))
             count = min(len(target), len(self._incoming))
             target[:count] = self._incoming[:count]
             del self._incoming[:count]
@@ -174,8 +174,8 @@ class SimNetwork:
                 continue
             self.delivered += 1
             process.run(action)
-        for at, count, *rest in held:
-            heapq.heappush(self._events, (max(at, self.now_ms + 1), count, *rest))  # type: ignore[arg-type]
+        for at, count, source, target, process, action in held:
+            heapq.heappush(self._events, (max(at, self.now_ms + 1), count, source, target, process, action))
 
     def connect(self, owner: Process, address: Address, make_protocol: MakeProtocol) -> SimTransport:
         listener = self.open.get(address)

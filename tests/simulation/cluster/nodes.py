@@ -12,9 +12,10 @@ from mqcore.broker import Broker
 from mqcore.config import parse_config
 from mqcore.disk.memory import MemoryDisk
 from mqcore.host import World
-from tests.simulation.broker.simulated_world import InlineThreads, NoLock, SeededChance
+from tests.simulation.broker.simulated_world import NoLock, SeededChance
 from tests.simulation.cluster.network import NodeNetwork, SimNetwork
 from tests.unit.mqcore.coordination.virtual import VirtualClock
+from tests.unit.mqcore.inline_threads import InlineThreads
 
 RUNNING: ContextVar[SimProcess | None] = ContextVar("the process whose code runs", default=None)
 
@@ -49,9 +50,7 @@ class SimProcess:
         self.network.died(self)
 
 
-def tasks_belong_to_processes(
-    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **more: Any
-) -> asyncio.Task[Any]:
+def tasks_belong_to_processes(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
     """A task factory: a task belongs to the process whose code has made it."""
     task = asyncio.Task(work, loop=loop, **more)
     process = RUNNING.get()

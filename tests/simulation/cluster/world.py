@@ -8,7 +8,6 @@ from collections.abc import Callable
 from random import Random
 
 from mqcore.formatting import format_folder
-
 from mqcore.identity import BrokerId
 from tests.simulation.cluster.clients import Client
 from tests.simulation.cluster.network import SimNetwork

@@ -73,7 +73,7 @@ def _empty_voter_set_is_oneself(view: View) -> VoterSet:
 
 def _drop_prefix_first(log: QuorumLog, end: int, records: Sequence[Record], now_ms: int) -> None:
     voters, snapshot = log.voters, SnapshotId(end, log.epoch_at(end - 1))
-    log._drop_prefix(snapshot, now_ms)
+    log.drop_prefix(snapshot, now_ms)
     log.snapshots.write(Snapshot(snapshot, voters, records), now_ms)
 
 

@@ -234,10 +234,10 @@ def test_a_topic_created_without_descriptors_is_served_when_there_are_some(
         else:
             stack.create_topic(topic)
         assert leader_error(stack, topic) == ErrorCode.LEADER_NOT_AVAILABLE
-        list(retry_steps(stack.services.partitions, stack.broker.publisher.open_partition))
+        list(retry_steps(stack.services.partitions, stack.broker.assignments.open_partition))
         assert leader_error(stack, topic) == ErrorCode.LEADER_NOT_AVAILABLE
         monkeypatch.undo()
-        list(retry_steps(stack.services.partitions, stack.broker.publisher.open_partition))
+        list(retry_steps(stack.services.partitions, stack.broker.assignments.open_partition))
         assert leader_error(stack, topic) == ErrorCode.NONE
         if topic == OFFSETS:
             assert stack.services.groups.list_groups() == []  # no groups, and no error

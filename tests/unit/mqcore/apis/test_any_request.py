@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mqcore.apis.table import TABLE
+from mqcore.controller.image_rules import check_image
 from tests.unit.mqcore.apis.running_broker import RunningBroker
 from tests.unit.mqcore.apis.test_every_version import ADMIN
 from tests.unit.mqcore.wire.message_values import mappings
@@ -59,4 +60,4 @@ def requests(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
 def test_any_valid_request_is_answered(crowded: RunningBroker, asked: tuple[int, int, dict[str, Any]]) -> None:
     key, version, request = asked
     crowded.request(key, version, **request)
-    crowded.broker.controller.machine.check()
+    check_image(crowded.broker.observer.image)

@@ -16,6 +16,7 @@ from mqcore.identity import BrokerId, LeaderEpoch, TopicIdPartition, TopicPartit
 from mqcore.links.link import OnResponse
 from mqcore.links.outcome import LinkFault
 from mqcore.partitions.durability import Durability
+from mqcore.partitions.flusher import SyncedLog
 from mqcore.partitions.hosted import HostedPartitions
 from mqcore.partitions.leader import LeaderRules
 from mqcore.partitions.partition import Partition
@@ -51,7 +52,7 @@ class SyncingFlusher(HeldFlusher):
         super().__init__()
         self._clock = clock
 
-    def request_sync(self, partition: Partition) -> None:
+    def request_sync(self, partition: SyncedLog) -> None:
         if not self.requested:
             self._clock.call_later(1, self.run_requested)
         super().request_sync(partition)

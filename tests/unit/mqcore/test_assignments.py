@@ -1,4 +1,4 @@
-"""The partitions and coordinators of a broker follow the metadata of the cluster."""
+"""The replicas and coordinators of a broker follow the metadata of the cluster."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import errno
 
 import pytest
 
+from mqcore.assignments import Assignments
 from mqcore.controller.commands import CreateTopics, DeleteTopics
 from mqcore.controller.facts import ResourceType
-from mqcore.controller.publisher import MetadataPublisher
-from mqcore.identity import OFFSETS_TOPIC
+from mqcore.identity import OFFSETS_TOPIC, BrokerId
 from mqcore.log.log import Log
+from mqcore.only_broker import NoReplication
 from mqcore.partitions.partition import Partition
+from mqcore.partitions.roles import Membership
 from tests.unit.mqcore.controller.cluster_driver import Cluster, alter, edits, set_to
+from tests.unit.mqcore.coordination.virtual import VirtualClock
 from tests.unit.mqcore.partitions.folder import DataFolder
 
 
@@ -41,13 +44,16 @@ class Broker:
         self.cluster = Cluster()
         self.folder = DataFolder()
         self.coordinator = RecordedCoordinator()
-        self.publisher = MetadataPublisher(
+        self.assignments = Assignments(
             self.cluster.image,
             self.folder.hosted,
+            NoReplication(),
             {OFFSETS_TOPIC: self.coordinator},
-            node_id=1,
+            lambda: Membership(BrokerId(1)),
+            VirtualClock(),
             file_settings={"flush.ms": "7"},
         )
+        self.assignments.begin()
 
     def retention_ms(self, topic: str) -> int:
         partition = self.folder.hosted.get(topic, 0)
@@ -64,7 +70,7 @@ def test_partitions_are_opened_with_the_settings_of_topic_broker_and_file(broker
     broker.cluster.create("orders", configs={"retention.ms": "1"})
     broker.cluster.create("stock")
     broker.cluster.submit(alter(edits("1", set_to("log.retention.ms", "2"), kind=ResourceType.BROKER)))
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     assert [broker.retention_ms(topic) for topic in ("orders", "stock")] == [1, 2]
     assert {partition.log.config.flush_ms for partition in broker.folder.hosted} == {7}
 
@@ -72,26 +78,26 @@ def test_partitions_are_opened_with_the_settings_of_topic_broker_and_file(broker
 def test_a_changed_default_reaches_the_topics_that_do_not_set_it_themselves(broker: Broker) -> None:
     broker.cluster.create("orders", configs={"retention.ms": "1"})
     broker.cluster.create("stock")
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     broker.cluster.submit(alter(edits("", set_to("log.retention.ms", "3"), kind=ResourceType.BROKER)))
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     assert [broker.retention_ms(topic) for topic in ("orders", "stock")] == [1, 3]
 
 
 def test_a_deleted_topic_is_removed_and_its_offsets_are_forgotten(broker: Broker) -> None:
     broker.cluster.create("orders")
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     broker.cluster.submit(DeleteTopics((("orders", None),)))
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     assert len(broker.folder.hosted) == 0
     assert broker.coordinator.calls == [("topic deleted", "orders")]
 
 
 def test_a_restarted_broker_leads_its_partitions_in_the_new_epoch(broker: Broker) -> None:
     broker.cluster.create("orders")
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     broker.cluster.register(1)
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     partition = broker.folder.hosted.get("orders", 0)
     assert partition is not None and partition.leader_epoch == 1
 
@@ -108,11 +114,11 @@ def test_a_coordinator_leads_the_partitions_of_its_topic_that_could_be_opened(
         return open_log(disk, directory, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Log, "open", fail_for_the_second)
-    broker.publisher.publish()
+    broker.assignments.reconcile()
     assert broker.coordinator.calls == [("lead", 0), ("cannot lead", 1)]
     monkeypatch.undo()
     for name, topic_id in broker.folder.hosted.retryable_failures():
-        broker.publisher.open_partition(name, topic_id)
+        broker.assignments.open_partition(name, topic_id)
     assert broker.coordinator.calls[2:] == [("lead", 1)]
 
 
@@ -121,14 +127,14 @@ def test_a_change_that_raises_is_logged_and_the_others_take_effect(
 ) -> None:
     for name in ("a", "b", "c"):
         broker.cluster.create(name)
-    open_partition = broker.publisher.open_partition
+    open_partition = broker.assignments.open_partition
 
     def fail_for_b(name: object, topic_id: object) -> None:
         if str(name) == "b-0":
             raise RuntimeError("a bug")
         open_partition(name, topic_id)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(broker.publisher, "open_partition", fail_for_b)
-    broker.publisher.publish()
+    monkeypatch.setattr(broker.assignments, "open_partition", fail_for_b)
+    broker.assignments.reconcile()
     assert sorted(partition.topic for partition in broker.folder.hosted) == ["a", "c"]
     assert "a bug" in caplog.text
