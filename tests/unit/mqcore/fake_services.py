@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,7 @@ def services_with(config: BrokerConfig | None = None, **parts: Any) -> Services:
         "chance": SystemChance(),
         "metrics": Metrics(),
         "config": config or BrokerConfig(),
+        "quorum": SimpleNamespace(leader=None),
         **parts,
     }
     return Services(**given)

@@ -27,6 +27,8 @@ CONTROL = 1 << 5
 
 class FakeQuorum:
     name = TopicPartition(METADATA_TOPIC, 0)
+    snapshot = None
+    bytes_since_snapshot = 0
 
     def __init__(self, me: BrokerId = ME) -> None:
         self.log = Log.open(
