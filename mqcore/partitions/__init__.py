@@ -5,5 +5,6 @@ Out:      offsets, batches, refusals, commit outcomes for waiting requests, prop
 Used by:  apis (room 3), replication, coordination, controller, groups.
 Uses:     log (room 5), disk (room 6), wire (room 2).
 
-`partition.py` carries out what the machines `leader.py`, `isr.py` and `follower.py` decide.
+The machines `leader.py`, `isr.py` and `follower.py` decide. `local_copy.py` has the log and the requests that wait for
+it, `replica.py` the role and the commit, `partition.py` what requests do.
 """
