@@ -1,9 +1,10 @@
-"""Room 4 · partitions — the leader's copy of each partition that this broker holds.
+"""Room 4 · partitions — this broker's copy of each partition that it has, as the leader or as a follower.
 
-In:       batches to append, reads, new leader epochs, finished syncs.
-Out:      offsets, batches, refusals, commit outcomes for waiting requests.
+In:       batches to append, reads, fetches of followers, roles that the metadata give, finished syncs.
+Out:      offsets, batches, refusals, commit outcomes for waiting requests, proposals for the ISR.
 Used by:  apis (room 3), replication, coordination, controller, groups.
 Uses:     log (room 5), disk (room 6), wire (room 2).
 
-`isr`, `leader` and `follower` are the machines of a replicated partition. `Partition` does not use them yet.
+The machines `leader.py`, `isr.py` and `follower.py` decide. `local_copy.py` has the log and the requests that wait for
+it, `replica.py` the role and the commit, `partition.py` what requests do.
 """

@@ -13,7 +13,7 @@ from mqcore.log.checkpoints import CheckpointFile
 from mqcore.partitions.follower import FollowerState
 from mqcore.partitions.leader import LeaderRules
 from mqcore.partitions.reads import ReplicaFetch
-from mqcore.partitions.terms import NO_LEADER, Proposal
+from mqcore.partitions.terms import Proposal
 from mqcore.replication.altering import AlterAnswer, AlterAsk
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.fetch import FetchedPartition
@@ -194,7 +194,7 @@ class Broker:
         self.broker_epoch = -1
         self._beat_at = self.now()
         for replica in self.replicas.values():
-            replica.stand_down(replica.leader_epoch)
+            replica.stand_down()
 
     def _call(self, server: Node, purpose: str, request: Any, then: Callable[[Any], None], timeout_ms: int) -> None:
         label = f"{self.node.name}>{server.name} {type(request).__name__}"
@@ -222,10 +222,8 @@ class Broker:
                 self._altering.withdraw(partition)
                 if term.leader == self.id:
                     replica.lead(term)
-                elif term.leader == NO_LEADER:
-                    replica.stand_down(term.leader_epoch)
                 else:
-                    replica.follow(term.leader, term.leader_epoch)
+                    replica.follow(term)
                 self._observer.moved(self, replica)
         return True
 

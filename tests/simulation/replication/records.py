@@ -14,10 +14,11 @@ from mqcore.log.log import Log
 from mqcore.log.topic_config import LogConfig
 from mqcore.log.validity import find_first_invalid
 from mqcore.partitions.producers import Producers
-from mqcore.wire.batches import read_headers
+from mqcore.wire.batches import BatchHeader, read_headers
 
 WALL_MS: Final = 1_700_000_000_000
 READ_BYTES_MAX: Final = 1 << 20
+LAZY: Final = 1 << 62  # records between two syncs
 
 
 class RecordId(NamedTuple):
@@ -32,12 +33,13 @@ GONE: Final = RecordId(-1, -1)
 
 
 def record_ids(data: bytes) -> list[RecordId]:
+    return [found for _, header in read_headers(data) for found in ids_of(header)]
+
+
+def ids_of(header: BatchHeader) -> list[RecordId]:
     """A record's number is its timestamp: the clients of the simulation never use one twice."""
-    return [
-        RecordId(header.leader_epoch, header.base_timestamp - WALL_MS + delta)
-        for _, header in read_headers(data)
-        for delta in range(header.records_count)
-    ]
+    first = header.base_timestamp - WALL_MS
+    return [RecordId(header.leader_epoch, first + delta) for delta in range(header.records_count)]
 
 
 def read_content(log: Log) -> list[RecordId]:
@@ -52,18 +54,18 @@ def read_content(log: Log) -> list[RecordId]:
     return found
 
 
-def open_or_cut(disk: MemoryDisk, name: TopicPartition, producers: Producers) -> Log:
+def open_or_cut(disk: MemoryDisk, name: TopicPartition, producers: Producers, *, durable_only: bool) -> Log:
     """Open the log. If a power loss has torn several unsynced batches, cut them, as an operator would."""
     with contextlib.suppress(CorruptLog):
-        return _open(disk, name, producers)
+        return _open(disk, name, producers, durable_only)
     items = open_segments(disk, str(name))
     invalid = find_first_invalid(items).first_invalid
     assert invalid is not None
     base = items[invalid.segment_index].base_offset
     cut_partition(disk, name, base, invalid.position, invalid.next_offset)
-    return _open(disk, name, producers)
+    return _open(disk, name, producers, durable_only)
 
 
-def _open(disk: MemoryDisk, name: TopicPartition, producers: Producers) -> Log:
-    config = LogConfig(segment_bytes=4096, index_interval_bytes=200)
+def _open(disk: MemoryDisk, name: TopicPartition, producers: Producers, durable_only: bool) -> Log:
+    config = LogConfig(segment_bytes=4096, index_interval_bytes=200, flush_messages=1 if durable_only else LAZY)
     return Log.open(disk, str(name), config, now_ms=WALL_MS, clean=False, recovery_point=0, observer=producers)

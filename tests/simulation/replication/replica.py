@@ -1,27 +1,26 @@
-"""One copy of a partition: a real log on a simulated disk, its role, and the requests that wait for it.
-
-It carries out what the machines decide, as `Partition` will, and decides nothing itself.
-"""
+"""One copy of a partition: the broker's own `Partition` and log on a simulated disk, and what clients ask of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from mqcore.disk.memory import MemoryDisk
 from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
-from mqcore.partitions.appender import Appender
-from mqcore.partitions.follower import Append, FollowerState, StartAt, Step, Truncate
+from mqcore.partitions.follower import FollowerState, Step
 from mqcore.partitions.leader import LeaderRules, LeaderState
+from mqcore.partitions.partition import Partition
 from mqcore.partitions.producers import Producers
 from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReplicaFetch
-from mqcore.partitions.terms import Moved, Proposal, Term
-from mqcore.partitions.waiting_requests import Acknowledgements, CommitOutcome, Committed, NotLeader
-from mqcore.wire.batches import read_header
+from mqcore.partitions.roles import Membership
+from mqcore.partitions.terms import NO_LEADER, Moved, Proposal, Term
+from mqcore.partitions.waiting_requests import Acknowledgements, CommitOutcome, Committed
+from mqcore.wire.batches import BatchHeader, read_header
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.fetch import FetchedPartition
-from tests.simulation.replication.records import GONE, WALL_MS, RecordId, open_or_cut, read_content, record_ids
+from tests.simulation.replication.records import GONE, WALL_MS, RecordId, ids_of, open_or_cut, read_content
 
 FETCH_BYTES_MAX = 1 << 16
 PARKED_MS = 150
@@ -68,6 +67,8 @@ class Owner(Protocol):
 
 
 class Replica:
+    """Keeps what the log has at each offset, so that the test can compare it with what is committed."""
+
     def __init__(
         self,
         owner: Owner,
@@ -79,102 +80,122 @@ class Replica:
     ) -> None:
         self.name = name
         self.rules = rules
-        self.parts = parts
-        self.role: LeaderState | FollowerState | None = None
-        self.leader_epoch = LeaderEpoch(-1)
         self._owner = owner
-        self.producers = parts.producers()
-        self.log = open_or_cut(disk, name, self.producers)
+        self.content: list[RecordId] = []  # by offset
+        self.agreed = 0  # how far the test has compared it with what is committed
+        producers = self._observed(parts.producers)
+        self.log = open_or_cut(disk, name, producers, durable_only=rules.durable_only)
         if rules.durable_only and self.log.flushed_offset < self.log.end_offset:
             self.log.sync()
-        self.appender = Appender(self.log, self.producers)
-        self.acknowledgements = parts.acknowledgements()
-        self.high_watermark = Offset(min(high_watermark, self.log.end_offset))
-        self.content: list[RecordId] = self.read_content()  # by offset
-        self.agreed = 0  # how far the test has compared it with what is committed
+        self.partition = Partition(
+            name,
+            UUID(int=0),
+            self.log,
+            producers,
+            lambda partition: self._request_sync(),
+            high_watermark=high_watermark,
+            propose=lambda partition, proposal: owner.propose(self, proposal),
+        )
+        self.partition.leader_type, self.partition.follower_type = parts.leader, parts.follower
+        self.partition._acknowledgements = self._reported(parts.acknowledgements)
+        self.partition.append_watchers.add(self, self._wake_parked)
+        self.content = self.read_content()
         self._is_syncing = False
         self._is_removed = False
         self._parked: list[tuple[ReplicaFetch, Reply]] = []
 
-    # ── roles ────────────────────────────────────────────────────────────────────────────────────
+    def _observed(self, producers: type[Producers]) -> Producers:
+        """The log tells its producers' state of each batch: of new ones, and again after a cut."""
+        replica = self
+
+        class Observed(producers):  # type: ignore[misc, valid-type]
+            def observe(self, header: BatchHeader) -> None:
+                super().observe(header)
+                if hasattr(replica, "partition") and header.base_offset >= replica.log.end_offset:
+                    replica._note_length(header.base_offset)
+                    replica.content += ids_of(header)
+
+        return Observed()
+
+    def _reported(self, acknowledgements: type[Acknowledgements]) -> Acknowledgements:
+        """The test learns what is committed before any request is answered."""
+        replica = self
+
+        class Reported(acknowledgements):  # type: ignore[misc, valid-type]
+            def release(self, local_end: int, high_watermark: int) -> None:
+                replica._note_moved()
+                super().release(local_end, high_watermark)
+
+        return Reported()
+
+    def _note_length(self, end: int) -> None:
+        del self.content[end:]
+        self.content += [GONE] * (end - len(self.content))
+        self.agreed = min(self.agreed, len(self.content))
+
+    def _note_moved(self) -> None:
+        if isinstance(self.role, LeaderState):
+            self.role.check()
+        self._note_length(self.log.end_offset)
+        self._owner.moved(self)
+
+    # ── the partition ────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def role(self) -> LeaderState | FollowerState | None:
+        return self.partition.role
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        return self.partition.leader_epoch
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.partition.high_watermark
+
+    def _membership(self) -> Membership:
+        return Membership(self._owner.id, self._owner.broker_epoch, self._owner.is_eligible, self.rules)
 
     def lead(self, term: Term) -> None:
-        self._end_term()
-        self.leader_epoch = term.leader_epoch
-        self.log.epochs.begin(term.leader_epoch, self.log.end_offset)
-        self.role = self.parts.leader(
-            self._owner.id,
-            self._owner.broker_epoch,
-            term,
-            self.log,
-            self.high_watermark,
-            self._owner.is_eligible,
-            self.rules,
-            self._owner.now(),
-        )
-        self._after(self.role.log_moved())
+        self.partition.lead(term, self._membership(), self._owner.now())
 
-    def follow(self, leader: BrokerId, leader_epoch: LeaderEpoch) -> None:
-        self._end_term()
-        self.leader_epoch = leader_epoch
-        self.log.epochs.truncate_end(self.log.end_offset)
-        self.role = self.parts.follower(
-            self._owner.id, self._owner.broker_epoch, leader, leader_epoch, durable_only=self.rules.durable_only
-        )
+    def follow(self, term: Term) -> None:
+        self.partition.follow(term, self._membership())
 
-    def stand_down(self, leader_epoch: LeaderEpoch) -> None:
-        self._end_term()
-        self.leader_epoch, self.role = leader_epoch, None
+    def stand_down(self) -> None:
+        """Wait for the next term."""
+        if self.partition.term is not None:
+            self.follow(replace(self.partition.term, leader=NO_LEADER))
 
     def remove(self) -> None:
-        self.stand_down(self.leader_epoch)
+        self.partition.stand_down("the topic was deleted")
         self._is_removed = True
-
-    def _end_term(self) -> None:
-        self.acknowledgements.fail(NotLeader("the term is over"))
-        parked, self._parked = self._parked, []
-        for _, reply in parked:
-            reply(FetchedPartition(self.name.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def learned(self, term: Term) -> None:
         if isinstance(self.role, LeaderState):
-            self._after(self.role.learned(term, self._owner.now()))
+            self.lead(term)
+        else:
+            self.follow(term)
 
     def tick(self) -> None:
         """Call the leader exactly when it has asked for it, so that a wrong deadline shows."""
         role, now = self.role, self._owner.now()
-        if isinstance(role, LeaderState):
-            due = role.deadline()
-            if due is not None and now >= due:
-                self._after(role.tick(now))
-
-    def _after(self, moved: Moved) -> None:
-        role = self.role
-        assert isinstance(role, LeaderState)
-        role.check()
-        self.high_watermark = moved.high_watermark
-        self._owner.moved(self)
-        if moved.proposal is not None:
-            self._owner.propose(self, moved.proposal)
-        local_end = self.log.flushed_offset if self.rules.durable_only else self.log.end_offset
-        self.acknowledgements.release(local_end, moved.high_watermark)
+        due = role.deadline() if isinstance(role, LeaderState) else None
+        if due is not None and now >= due:
+            self.settled(lambda leader: leader.tick(now))
 
     def settled(self, settle: Callable[[LeaderState], Moved]) -> None:
-        if isinstance(self.role, LeaderState):
-            self._after(settle(self.role))
+        self.partition.inform_leader(settle)
 
     # ── producing and consuming ──────────────────────────────────────────────────────────────────
 
     def produce(self, batch: memoryview, acks: int, reply: Callable[[Produced], None]) -> None:
-        role = self.role
-        if not isinstance(role, LeaderState):
-            reply(Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-            return
-        if acks == -1 and not role.has_enough_replicas:
+        partition = self.partition
+        if acks == -1 and partition.leads and not partition.has_enough_replicas:
             reply(Produced(ErrorCode.NOT_ENOUGH_REPLICAS))
             return
         number = read_header(batch).base_timestamp - WALL_MS
-        appended = self.appender.append(batch, self.leader_epoch, WALL_MS)
+        appended = partition.append(batch, WALL_MS)
         if isinstance(appended, Refusal):
             reply(Produced(appended.error))
             return
@@ -182,18 +203,14 @@ class Replica:
         def on_commit(outcome: CommitOutcome) -> None:
             if not isinstance(outcome, Committed):
                 reply(Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-            elif acks == -1 and not role.has_enough_replicas:
+            elif acks == -1 and not partition.has_enough_replicas:
                 reply(Produced(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
             else:
                 self._owner.acknowledges(self, number, appended.base_offset)
                 reply(Produced(ErrorCode.NONE, appended.base_offset))
 
-        self.acknowledgements.add(acks, appended.end, on_commit)
-        if not appended.is_duplicate:
-            self._note_appended(bytes(batch))
-            self._request_sync()
-            self._wake_parked()
-        self._after(role.log_moved())
+        partition._acknowledgements.add(acks, appended.end, on_commit)
+        partition.inform_leader(LeaderState.log_moved)
 
     def visible_end(self) -> int:
         """Consumers read below it."""
@@ -214,29 +231,25 @@ class Replica:
     # ── serving followers ────────────────────────────────────────────────────────────────────────
 
     def serve(self, fetch: ReplicaFetch, reply: Reply) -> None:
-        index, role = self.name.partition, self.role
-        if not isinstance(role, LeaderState):
-            reply(FetchedPartition(index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-            return
-        outcome = role.fetched(fetch, self._owner.now())
-        role.check()
-        match outcome:
+        index = self.name.partition
+        match self.partition.fetched(fetch, self._owner.now()):
             case LeaderEpochMismatch(error, _):
                 reply(FetchedPartition(index, error))
             case Refusal(error):
                 reply(FetchedPartition(index, error, log_start_offset=self.log.start_offset))
-            case Divergence():
-                reply(FetchedPartition(index, diverging_epoch=outcome))
-            case _:
-                self._after(outcome)
-                if fetch.offset < self.log.end_offset:
-                    self._serve_records(fetch, reply)
-                else:
-                    parked = (fetch, reply)
-                    self._parked.append(parked)
-                    self._owner.later(PARKED_MS, "parked", lambda: self._unpark(parked))
+            case Divergence() as divergence:
+                reply(FetchedPartition(index, diverging_epoch=divergence))
+            case None if fetch.offset < self.log.end_offset:
+                self._serve_records(fetch, reply)
+            case None:
+                parked = (fetch, reply)
+                self._parked.append(parked)
+                self._owner.later(PARKED_MS, "parked", lambda: self._unpark(parked))
 
     def _serve_records(self, fetch: ReplicaFetch, reply: Reply) -> None:
+        if not isinstance(self.role, LeaderState) or fetch.leader_epoch != self.leader_epoch:
+            reply(FetchedPartition(self.name.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
         high_watermark, start = self.high_watermark, self.log.start_offset
         records = self._read(fetch.offset, self.log.end_offset)
         reply(FetchedPartition(self.name.partition, 0, high_watermark, high_watermark, start, records))
@@ -254,33 +267,9 @@ class Replica:
     # ── following ────────────────────────────────────────────────────────────────────────────────
 
     def carry_out(self, step: Step) -> None:
-        log = self.log
-        match step:
-            case Append(records, headers, high_watermark, log_start, restart_at):
-                if restart_at is not None:
-                    log.truncate_fully(restart_at)
-                    self._note_cut()
-                if headers:
-                    log.append(records, headers, WALL_MS)
-                    self._note_appended(bytes(records))
-                    self._request_sync()
-                self.high_watermark = max(self.high_watermark, high_watermark)
-                log.advance_start(log_start)
-            case Truncate(end):
-                log.truncate_to(end)
-                self._note_cut()
-            case StartAt(log_start):
-                log.truncate_fully(log_start)
-                self._note_cut()
-            case _:
-                pass
-        self._owner.moved(self)
-
-    def _note_cut(self) -> None:
-        self.high_watermark = Offset(min(self.high_watermark, self.log.end_offset))
-        del self.content[self.log.end_offset :]
-        self.content += [GONE] * (self.log.end_offset - len(self.content))
-        self.agreed = min(self.agreed, len(self.content))
+        self.partition.carry_out(step, Millis(WALL_MS))
+        assert not self.partition.is_offline
+        self._note_moved()
 
     # ── the disk ─────────────────────────────────────────────────────────────────────────────────
 
@@ -291,18 +280,9 @@ class Replica:
 
     def sync(self) -> None:
         self._is_syncing = False
-        if self._is_removed:
-            return
-        self.log.sync()
-        if isinstance(self.role, LeaderState):
-            self._after(self.role.log_moved())
-
-    # ── what the test compares ───────────────────────────────────────────────────────────────────
-
-    def _note_appended(self, records: bytes) -> None:
-        for found in record_ids(records):
-            self.content.append(found)
-        assert len(self.content) == self.log.end_offset
+        if not self._is_removed:
+            self.log.sync()
+            self.partition.on_synced()
 
     def read_content(self) -> list[RecordId]:
         """Every record of the log, read back from its files."""

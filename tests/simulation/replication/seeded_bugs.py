@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset
+from mqcore.identity import BrokerId, Millis, Offset
 from mqcore.links.outcome import LinkFault
 from mqcore.partitions.follower import FollowerState, Truncate
 from mqcore.partitions.isr import Isr
@@ -16,7 +16,7 @@ from mqcore.partitions.leader import LeaderState
 from mqcore.partitions.log_view import LogView
 from mqcore.partitions.producers import Duplicate, Producers
 from mqcore.partitions.reads import ReplicaFetch
-from mqcore.partitions.terms import AlterOutcome, Applied, NotApplied, Proposal, Unknown
+from mqcore.partitions.terms import AlterOutcome, Applied, NotApplied, Proposal, Term, Unknown
 from mqcore.partitions.waiting_requests import Acknowledgements, NotLeader, StorageFault
 from mqcore.replication.altering import AlterAnswer, AlterAsk, AlterPartitions, Settled
 from mqcore.wire.batches import BatchHeader
@@ -27,8 +27,8 @@ from tests.simulation.replication.setup import Setup
 
 
 class CutsAtHighWatermark(Replica):
-    def follow(self, leader: BrokerId, leader_epoch: LeaderEpoch) -> None:
-        super().follow(leader, leader_epoch)
+    def follow(self, term: Term) -> None:
+        super().follow(term)
         if self.high_watermark < self.log.end_offset:
             self.carry_out(Truncate(self.high_watermark))
 

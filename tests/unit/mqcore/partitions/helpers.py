@@ -81,6 +81,8 @@ class PartitionHarness:
             recovery_point=0,
             observer=producers,
         )
+        if log.config.flush_messages == 1 and log.flushed_offset < log.end_offset:
+            log.sync()  # as `HostedPartitions` does
         self.partition = Partition(NAME, TOPIC_ID, log, producers, self.requested.append)
         self.lead(LeaderEpoch(3))
         return self.partition
