@@ -113,7 +113,7 @@ def test_the_commands_of_the_operator_describe_a_running_broker(tmp_path: Path) 
     asked[0].result()
     assert code == 0
     lines = [line.split() for line in shown.getvalue().splitlines()]
-    assert lines[1] == ["orders-0", "1", "0", "1", "0", "1:", "0,", "0", "B"]
+    assert lines[1] == ["orders-0", "1", "0", "1", "1:", "0,", "0,", "0", "B"]
     assert lines[2][:2] == ["leader", "1,"] and lines[4][:2] == ["1", "leader"]
 
 

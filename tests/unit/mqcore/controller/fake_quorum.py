@@ -27,6 +27,7 @@ CONTROL = 1 << 5
 
 class FakeQuorum:
     name = TopicPartition(METADATA_TOPIC, 0)
+    snapshot = None
 
     def __init__(self, me: BrokerId = ME) -> None:
         self.log = Log.open(
