@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from mqcore.cli import quorum
-from mqcore.cli.client import ClientError
+from mqcore.cli.client import Client, ClientError
 from mqcore.identity import kafka_uuid
 from mqcore.wire.errors import ErrorCode
 
@@ -56,7 +56,7 @@ class FakeClient:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     client = FakeClient()
-    monkeypatch.setattr(quorum.Client, "to", lambda address: client)
+    monkeypatch.setattr(Client, "to", lambda address: client)
     return client
 
 
