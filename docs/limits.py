@@ -47,7 +47,7 @@ CONNECTIONS: Rows = (
 )  # fmt: skip
 
 REQUESTS: Rows = (
-    ("mqcore/server/connection.py:FIRST_FRAME_BYTES_MAX", "first request of a connection", "bytes",
+    ("mqcore/server/context.py:FIRST_FRAME_BYTES_MAX", "first request of a connection", "bytes",
      "The connection is closed.",
      "tests/unit/mqcore/server/test_budgets.py::test_the_first_request_of_a_connection_has_a_lower_limit"),
     ("socket.request.max.bytes", "", "bytes",

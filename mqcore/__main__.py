@@ -211,6 +211,9 @@ def _ask(command: Callable[[], int]) -> int:
         return command()
     except ClientError as error:
         return _fail(str(error))
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _fail(message: str) -> int:

@@ -1,6 +1,7 @@
 """DescribeLogDirs: the data folder of the broker and the size of each partition in it.
 
-Versions: 3 adds an error code for the whole response, 4 the free bytes of the volume.
+Versions: 3 adds an error code for the whole response, 4 the free bytes of the volume. From 2 on, tagged fields of ours
+say how far each replica is, if the client asks for them: some clients fail on fields that they do not know.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> Response:
     services = call.services
     sizes: dict[str, list[Response]] = {}
     for partition in _requested_partitions(request, services):
-        size = {
+        size: dict[str, int] = {
             "partition_index": partition.index,
             "partition_size": partition.size_bytes,
             "offset_lag": max(0, partition.high_watermark - partition.log_end_offset),
         }
+        if request.include_offsets:
+            size |= {"log_end_offset": partition.log_end_offset, "high_watermark": partition.high_watermark}
         sizes.setdefault(partition.topic, []).append(size)
     return {
         "error_code": ErrorCode.NONE,

@@ -37,7 +37,12 @@ def adopt(bootstrap: str, node_id: int, out: TextIO | None = None) -> int:
     with Client.to(bootstrap) as client:
         directory = _observer(_quorum(client), node_id)
         answer = client.request(
-            *ADD_RAFT_VOTER, timeout_ms=ADOPT_MS_MAX, voter_id=node_id, voter_directory_id=directory, listeners=()
+            *ADD_RAFT_VOTER,
+            cluster_id=None,
+            timeout_ms=ADOPT_MS_MAX,
+            voter_id=node_id,
+            voter_directory_id=directory,
+            listeners=(),
         )
     check(f"node {node_id} cannot be adopted", answer.error_code, answer.error_message)
     print(f"node {node_id} is a voter with directory {kafka_uuid(directory)}", file=out or sys.stdout)

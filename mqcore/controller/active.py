@@ -9,11 +9,11 @@ written can be applied here. So no caller gets an answer that rests on records w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from mqcore.controller.cluster_commands import Activate
+from mqcore.controller.cluster_commands import Activate, BrokerDisconnected
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand
 from mqcore.controller.facts import ControllerFact, LogEndMoved
 from mqcore.controller.machine import ControllerMachine
@@ -77,13 +77,23 @@ OnActive = Callable[[JournalFault | None], None]
 
 
 class ActiveController:
+    """`lost_nodes` returns the nodes that this one cannot reach. A broker that died with the controller before has no
+    connection to this one that could break, so it would keep what it leads for a whole session. A broker that lives
+    sends its next heartbeat in time."""
+
     def __init__(
-        self, quorum: MetadataQuorum, observer: MetadataObserver, clock: Clock, settings: ControllerSettings
+        self,
+        quorum: MetadataQuorum,
+        observer: MetadataObserver,
+        clock: Clock,
+        settings: ControllerSettings,
+        lost_nodes: Callable[[], Iterable[BrokerId]] = tuple,
     ) -> None:
         self._quorum = quorum
         self._observer = observer
         self._clock = clock
         self._settings = settings
+        self._lost_nodes = lost_nodes
         self._term: int | None = None  # the epoch in which this node is the active controller
         self._controller: Controller | None = None
         self._has_activated = False
@@ -165,6 +175,10 @@ class ActiveController:
         log.info("active controller", extra={"epoch": term})
         self._has_activated = True
         self._end_waiting(None)
+        brokers = self._observer.image.brokers
+        for node in self._lost_nodes():
+            if node in brokers:
+                self.submit(BrokerDisconnected(node, brokers[node].broker_epoch), lambda answer: None)
 
     def _end_waiting(self, fault: JournalFault | None) -> None:
         waiting, self._waiting = self._waiting, []

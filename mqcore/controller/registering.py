@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from mqcore.controller.cluster_commands import RegisterBroker
 from mqcore.controller.commands import ControllerAnswer
@@ -18,6 +18,8 @@ from mqcore.identity import Millis
 from mqcore.wire.errors import Refusal
 
 log = logging.getLogger(__name__)
+
+NO_CONTROLLER: Final = "no active controller"
 
 
 class Registering:
@@ -113,14 +115,18 @@ class Registering:
             self._on_change()
 
     def _log_problem(self, answer: ControllerAnswer | JournalFault) -> None:
-        """Once for each problem, because requests are repeated until they succeed."""
+        """Once for each refusal, and once for all faults in a row, because requests are repeated until they succeed."""
         problem = None
         if isinstance(answer, Refusal):
             problem = answer.message or answer.error.name
+            if problem != self._last_problem:
+                log.warning("the controller has refused this broker", extra={"reason": problem})
         elif isinstance(answer, JournalFault):
-            problem = str(answer)
-        if problem is not None and problem != self._last_problem:
-            log.warning("the controller has not accepted this broker yet", extra={"reason": problem})
+            problem = NO_CONTROLLER
+            if problem != self._last_problem:
+                log.warning("no active controller has answered", extra={"reason": str(answer)})
+        elif self._last_problem is not None:
+            log.info("the controller has answered again")
         self._last_problem = problem
 
     def _set_timer(self) -> None:

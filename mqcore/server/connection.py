@@ -42,7 +42,6 @@ from mqcore.wire.frames import BadFrame
 log = logging.getLogger(__name__)
 
 LARGE_ANSWER_BYTES_MIN = 64 * 1024
-FIRST_FRAME_BYTES_MAX = 1024 * 1024
 FRAMES_PER_TURN_MAX = 32
 TURN_SECONDS_MAX = 0.005
 
@@ -58,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_request_at = self._seconds()
         self._origin = Origin(listener, "")
         self._transport: asyncio.Transport | None = None
-        frame_limit = min(FIRST_FRAME_BYTES_MAX, limits.config.socket_request_max_bytes)
+        frame_limit = min(context.first_frame_bytes_max, limits.config.socket_request_max_bytes)
         self._receiving = Receiving(limits.receive_budget, frame_limit, self._resume)
         self._incoming = self._receiving.incoming
         self._calls = CallQueue(limits)

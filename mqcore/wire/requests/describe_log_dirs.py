@@ -13,3 +13,4 @@ class DescribableLogDirTopic(NamedTuple):
 
 class DescribeLogDirsRequest(NamedTuple):
     topics: Sequence[DescribableLogDirTopic] | None = ()
+    include_offsets: bool = False  # from version 2

@@ -190,6 +190,18 @@ def test_the_data_folder_lists_every_topic_but_not_the_metadata_log(broker: Runn
     assert (result.usable_bytes > 0) is (version >= 4)
 
 
+@pytest.mark.parametrize(("asks", "expected"), [(True, (3, 3)), (False, (-1, -1))])
+def test_how_far_a_replica_is_is_said_only_to_a_client_that_asks(
+    broker: RunningBroker, asks: bool, expected: tuple[int, int]
+) -> None:
+    """Some clients fail on tagged fields that they do not know."""
+    broker.create_topic("orders")
+    broker.append_records("orders", 3)
+    (result,) = broker.request(LOG_DIRS, 4, topics=None, include_offsets=asks).results
+    (found,) = result.topics[0].partitions
+    assert (found.log_end_offset, found.high_watermark) == expected
+
+
 def test_only_requested_partitions_are_listed_each_once(broker: RunningBroker) -> None:
     broker.create_topic("orders", 2)
     wanted = [{"topic": "orders", "partitions": [1, 1, 9]}, {"topic": "nope", "partitions": [0]}]

@@ -267,6 +267,19 @@ async def test_without_a_controller_the_client_hears_so_in_the_terms_of_its_requ
 
 
 @in_a_loop
+async def test_a_large_request_may_be_the_first_that_is_forwarded(nodes: TwoNodes) -> None:
+    client = nodes.client(nodes.two)
+    client.send(20, 1, topic_names=["nope"])  # a client's own connection begins with a small one
+    await nodes.settle()
+    for pipe in nodes.one.pipes:
+        pipe.abort()
+    await nodes.pass_time(100)
+    client.send(20, 1, topic_names=["n" * 200] * 6_000)
+    await nodes.settle()
+    assert len(client.answers[1].responses) == 6_000
+
+
+@in_a_loop
 async def test_a_client_cannot_create_an_internal_topic_by_forwarding(nodes: TwoNodes) -> None:
     client = nodes.client(nodes.two)
     client.send(19, 7, topics=[{**ORDERS, "name": OFFSETS_TOPIC}])

@@ -113,7 +113,7 @@ def test_the_commands_of_the_operator_describe_a_running_broker(tmp_path: Path) 
     asked[0].result()
     assert code == 0
     lines = [line.split() for line in shown.getvalue().splitlines()]
-    assert lines[1] == ["orders-0", "1", "0", "1", "0", "1:", "0,", "0", "B"]
+    assert lines[1] == ["orders-0", "1", "0", "1", "1:", "0,", "0,", "0", "B"]
     assert lines[2][:2] == ["leader", "1,"] and lines[4][:2] == ["1", "leader"]
 
 
@@ -137,6 +137,24 @@ def test_a_broker_that_cannot_be_reached_is_one_clear_line(command: list[str]) -
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"mqcore: {address} cannot be reached: Connection refused\n"
+
+
+def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
+    def ask(running: Cluster) -> None:
+        asked.append(asyncio.get_running_loop().run_in_executor(None, pipe))
+        asked[0].add_done_callback(lambda _: running._stop_soon())
+
+    def pipe() -> bytes:
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "mqcore", "topics", "--bootstrap-server", nodes[0].address]
+        with os.fdopen(writer, "wb") as closed:
+            return subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=60).stderr
+
+    asked: list[asyncio.Future[bytes]] = []
+    nodes = nodes_in(tmp_path, 1)
+    run(nodes, ask)
+    assert asked[0].result() == b""
 
 
 def test_the_settings_of_each_broker_are_valid_and_name_the_same_controllers(tmp_path: Path) -> None:

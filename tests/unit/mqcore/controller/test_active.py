@@ -31,7 +31,8 @@ class Node:
         self.observer = MetadataObserver(cast(Any, self.quorum), self.clock)
         self.observer.start()
         settings = ControllerSettings(ONE_EACH, ControllerRules(), OWN_BATCH_BYTES_MAX, {"metadata.version": 7}, None)
-        self.controller = ActiveController(self.quorum, self.observer, self.clock, settings)
+        self.lost: list[BrokerId] = []
+        self.controller = ActiveController(self.quorum, self.observer, self.clock, settings, lambda: self.lost)
         self.controller.start()
 
     def elect(self, node: BrokerId = ME) -> None:
@@ -198,3 +199,17 @@ def test_a_metadata_log_that_is_offline_is_named_as_the_reason(node: Node) -> No
     node.quorum.go_offline("the disk is gone")
     (answer,) = node.create("orders")
     assert not isinstance(answer, NotController) and "the disk is gone" in str(answer)
+
+
+@pytest.mark.parametrize(("is_lost", "sessions_ms"), [(True, 500), (False, 4_500)])
+def test_a_broker_that_died_with_the_last_controller_is_fenced_soon(
+    node: Node, is_lost: bool, sessions_ms: int
+) -> None:
+    node.elect()
+    node.join(2)
+    node.lost = [BrokerId(2), BrokerId(3)] if is_lost else []
+    node.elect()
+    node.clock.advance(sessions_ms - 1)
+    assert not node.observer.image.brokers[BrokerId(2)].fenced
+    node.clock.advance(1)
+    assert node.observer.image.brokers[BrokerId(2)].fenced
