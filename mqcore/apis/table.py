@@ -1,13 +1,14 @@
-"""Table: the API modules by key: everything that the broker serves."""
+"""Table: the API modules by key: what the listeners for clients serve."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from mqcore.apis import (
+    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -94,6 +95,7 @@ MODULES: tuple[ModuleType, ...] = (
     describe_producers,
     list_config_resources,
     describe_topic_partitions,
+    add_raft_voter,
 )
 
 
@@ -115,7 +117,7 @@ def _encode(key: int, version: int, response: Any) -> list[Piece]:
     return [encode_response(key, version, response)]
 
 
-def _entry(module: ModuleType) -> ApiEntry:
+def entry_of(module: ModuleType) -> ApiEntry:
     """Produce, Fetch and Metadata have codecs of their own; the others come from the schemas."""
     key = module.API.key
     decode = getattr(module, "decode", partial(_decode, key))
@@ -123,4 +125,7 @@ def _entry(module: ModuleType) -> ApiEntry:
     return ApiEntry(module.API, module.handle, decode, encode)
 
 
-TABLE: dict[int, ApiEntry] = {module.API.key: _entry(module) for module in MODULES}
+ApiTable = Mapping[int, ApiEntry]
+"""By API key."""
+
+TABLE: ApiTable = {module.API.key: entry_of(module) for module in MODULES}

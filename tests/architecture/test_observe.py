@@ -60,9 +60,8 @@ def shown_by(service: str) -> Shown:
         return _labels_of(of_gateway.REGISTRY)
     if service == "mqcore":
         metrics = Metrics()
-        gauges.declare_gauges(
-            metrics, cast(Any, None), cast(Any, None), cast(Any, None)
-        )  # these are computed on request
+        parts = [cast(Any, None)] * 4  # what is declared is computed on request
+        gauges.declare_gauges(metrics, *parts)
         return _labels(metrics._families)
     if "--metrics-port" not in command:
         return {}
