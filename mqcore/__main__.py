@@ -46,6 +46,13 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-level", default="info", choices=LOG_LEVELS, help="the default is info")
     serve.set_defaults(run=_serve)
 
+    format_ = commands.add_parser("format", help="prepare the data folder of a node of a cluster")
+    format_.add_argument("--data", required=True, metavar="DIR", help="a folder that does not exist or is empty")
+    format_.add_argument("--cluster-id", required=True, metavar="ID", help="the same for all nodes")
+    format_.add_argument("--node-id", type=int, required=True, metavar="N", help="as in controller.quorum.voters")
+    format_.add_argument("--founder", action="store_true", help="for exactly one node of a new cluster")
+    format_.set_defaults(run=_format)
+
     dump = commands.add_parser("dump", help="print the content of segments, indexes and snapshots")
     dump.add_argument("path", nargs="+", help="files, or folders of partitions")
     dump.add_argument("--records", action="store_true", help="print every record, not only the batches")
@@ -160,6 +167,12 @@ def _serve(options: argparse.Namespace) -> int:
         return _fail(broker.failed.result()) if broker.failed.done() else 0
 
     return uvloop.run(run())
+
+
+def _format(options: argparse.Namespace) -> int:
+    from mqcore.formatting import run_format
+
+    return run_format(options.data, options.cluster_id, options.node_id, founder=options.founder)
 
 
 def _dump(options: argparse.Namespace) -> int:

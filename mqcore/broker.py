@@ -28,7 +28,7 @@ from mqcore.host import World
 from mqcore.identity import OFFSETS_TOPIC, BrokerId
 from mqcore.log.clean_mark import take_clean_mark, write_clean_mark
 from mqcore.log.errors import LogFault
-from mqcore.metadata_log import open_quorum, replay_metadata
+from mqcore.metadata_log import check_formatted, open_quorum, replay_metadata
 from mqcore.metrics import Metrics
 from mqcore.only_broker import Member, OnlyBroker
 from mqcore.partitions.cleaner import Cleaner
@@ -59,6 +59,7 @@ class Broker:
         world.disk.make_directory("")
         self._lock = world.lock_folder()
         try:
+            check_formatted(config, world.disk)
             self._folder = data_folder.claim_folder(world.disk, world.chance, config.node_id, config.cluster_id)
             self._clean_epoch = take_clean_mark(world.disk)
             syncs = self.metrics.syncs.cell()

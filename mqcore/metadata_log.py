@@ -7,13 +7,14 @@ from collections.abc import Callable
 from mqcore.config import BrokerConfig
 from mqcore.controller.observer import MetadataObserver
 from mqcore.coordination.journal import JournalFault
-from mqcore.data_folder import FolderIdentity
+from mqcore.data_folder import FILE, FolderIdentity
+from mqcore.disk.port import Disk
 from mqcore.host import Chance, World
 from mqcore.identity import BrokerId
 from mqcore.log.errors import LogFault
 from mqcore.partitions.flusher import Flusher
+from mqcore.raft import founding
 from mqcore.raft.driver import Send
-from mqcore.raft.founding import UnusableFolder
 from mqcore.raft.messages import VoterKey
 from mqcore.raft.quorum import Quorum
 from mqcore.raft.quorum_file import BadQuorumFile
@@ -25,6 +26,12 @@ from mqcore.wire.frames import BadFrame
 
 class CannotStart(Exception):
     """The broker's own log cannot be used; the text says why."""
+
+
+def check_formatted(config: BrokerConfig, disk: Disk) -> None:
+    """Only a broker that is alone may begin in a new folder: two new nodes must never found a second cluster."""
+    if len(config.voters()) > 1 and not disk.exists(FILE):
+        raise CannotStart(f"the data folder {config.log_dirs} {founding.NOT_FORMATTED}")
 
 
 def open_quorum(
@@ -55,8 +62,8 @@ def open_quorum(
             on_failure,
             is_clean=is_clean,
         )
-    except UnusableFolder as fault:
-        raise CannotStart(str(fault)) from fault
+    except founding.UnusableFolder as fault:
+        raise CannotStart(f"the data folder {config.log_dirs} {fault}") from fault
     except (OSError, LogFault, BadQuorumFile, DamagedSnapshot, BadBatch) as fault:
         raise CannotStart(f"the metadata log cannot be opened: {fault}") from fault
 

@@ -8,16 +8,26 @@ from mqcore.apis import (
     allocate_producer_ids,
     alter_partition,
     api_versions,
+    begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
+    end_quorum_epoch,
     envelope,
+    fetch_snapshot,
+    quorum_fetch,
+    vote,
 )
 from mqcore.apis.table import ApiTable, entry_of
 
 CONTROLLER_MODULES: tuple[ModuleType, ...] = (
+    quorum_fetch,
     api_versions,
+    vote,
+    begin_quorum_epoch,
+    end_quorum_epoch,
     alter_partition,
     envelope,
+    fetch_snapshot,
     broker_registration,
     broker_heartbeat,
     allocate_producer_ids,

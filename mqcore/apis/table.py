@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mqcore.apis import (
+    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -96,6 +97,7 @@ MODULES: tuple[ModuleType, ...] = (
     list_config_resources,
     unregister_broker,
     describe_topic_partitions,
+    add_raft_voter,
 )
 
 

@@ -8,8 +8,6 @@ Own rules:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.identity import BrokerId, LeaderEpoch
 from mqcore.raft import following, leading
 from mqcore.raft.messages import (
@@ -88,13 +86,13 @@ def count_vote(view: View, node: BrokerId, request: VoteRequest, response: VoteR
             return view.unchanged()
     voters = voters_of(view)
     if response.granted:
-        role = replace(role, granted=role.granted | {node})
+        role = role._replace(granted=role.granted | {node})
         if has_won(role.granted, voters):
             if isinstance(role, Prospective):
                 return become_candidate(view)
             return leading.become_leader(view, view.state.election, role.granted)
         return view.step(role)
-    role = replace(role, refused=role.refused | {node})
+    role = role._replace(refused=role.refused | {node})
     if len(voters) - len(role.refused & voters.keys()) < majority(voters):
         return view.step(Unattached(view.election_deadline()))
     return view.step(role)

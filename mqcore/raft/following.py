@@ -8,8 +8,6 @@ Own rules:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.identity import BrokerId, LeaderEpoch
 from mqcore.log.epochs import EpochEnd
 from mqcore.raft.messages import (
@@ -61,7 +59,7 @@ def fetch(view: View, role: Follower) -> Ready:
     else:
         snapshot, position = role.download
         request = FetchSnapshotRequest(view.epoch, view.me, snapshot, position)
-    role = replace(role, asked=request, retry_at=None)
+    role = role._replace(asked=request, retry_at=None)
     return view.step(role, high_watermark=watermark, sends=(Send(role.leader, request),))
 
 
@@ -87,7 +85,7 @@ def lose_request(view: View, request: Request) -> Ready:
     role = view.state.role
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
-    return view.step(replace(role, asked=None, download=None, retry_at=view.after(view.rules.retry_ms)))
+    return view.step(role._replace(asked=None, download=None, retry_at=view.after(view.rules.retry_ms)))
 
 
 def take_response(view: View, request: Request, response: FetchResponse | FetchSnapshotResponse) -> Ready:
@@ -97,10 +95,10 @@ def take_response(view: View, request: Request, response: FetchResponse | FetchS
     if response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and response.epoch == view.epoch:
         return view.step(Unattached(view.election_deadline()))  # it has resigned
     if response.error is ErrorCode.SNAPSHOT_NOT_FOUND:
-        return fetch(view, replace(role, asked=None, download=None))  # the leader has a newer one by now
+        return fetch(view, role._replace(asked=None, download=None))  # the leader has a newer one by now
     if response.error is not ErrorCode.NONE or response.epoch != view.epoch:
         return lose_request(view, request)
-    role = replace(role, asked=None, retry_at=None, deadline=view.after(view.rules.fetch_timeout_ms))
+    role = role._replace(asked=None, retry_at=None, deadline=view.after(view.rules.fetch_timeout_ms))
     match response:
         case FetchResponse():
             return _take_fetched(view, role, response)
@@ -119,8 +117,8 @@ def _take_fetched(view: View, role: Follower, response: FetchResponse) -> Ready:
             return _stop(
                 view, f"leader {role.leader} asks to go back to a snapshot that ends at {response.snapshot.end}"
             )
-        return fetch(view, replace(role, download=(response.snapshot, 0)))
-    role = replace(role, leader_high_watermark=response.high_watermark)
+        return fetch(view, role._replace(download=(response.snapshot, 0)))
+    role = role._replace(leader_high_watermark=response.high_watermark)
     if response.records:
         return view.step(role, log=AppendFetched(response.records))
     return fetch(view, role)
@@ -145,4 +143,4 @@ def _take_snapshot_part(view: View, role: Follower, response: FetchSnapshotRespo
     is_last = end >= response.size
     download = None if is_last else (snapshot, end)
     part = StoreSnapshotPart(snapshot, position, response.data, is_last)
-    return view.step(replace(role, download=download), log=part)
+    return view.step(role._replace(download=download), log=part)

@@ -7,23 +7,37 @@ quorum at its first start, and takes over the log of a version that had no quoru
 
 from __future__ import annotations
 
+from typing import Final
+
 from mqcore.disk.port import Disk
 from mqcore.raft.messages import VoterKey, voter_set
 from mqcore.raft.quorum_file import QUORUM_FILE, QuorumFile
 from mqcore.raft.quorum_log import FOLDER
-from mqcore.raft.snapshots import Snapshots, founding_snapshot
+from mqcore.raft.snapshots import SUFFIX, Snapshots, founding_snapshot
 from mqcore.raft.state import NO_ELECTION
 
-_DIRECTORY = str(FOLDER)
+NOT_FORMATTED: Final = (
+    "is not formatted: run `mqcore format --data DIR --cluster-id ID --node-id N` for every node,"
+    " with --founder for one of them"
+)
+
+_DIRECTORY: Final = str(FOLDER)
 
 
 class UnusableFolder(Exception):
-    """The metadata folder must not be used; the text says what to do."""
+    """The data folder must not be used; the text says why, and what to do."""
 
 
 def is_formatted(disk: Disk) -> bool:
     """`quorum-state` is written last, so an interrupted format does not count."""
     return disk.exists(f"{_DIRECTORY}/{QUORUM_FILE}")
+
+
+def is_unfinished(disk: Disk) -> bool:
+    """Whether a format was interrupted: there is nothing but what it writes first."""
+    return all(
+        name.endswith((SUFFIX, f"{SUFFIX}.tmp")) or name.startswith(QUORUM_FILE) for name in disk.names(_DIRECTORY)
+    )
 
 
 def format_folder(disk: Disk, me: VoterKey, now_ms: int, *, is_founder: bool) -> None:
@@ -46,15 +60,12 @@ def prepare_folder(disk: Disk, me: VoterKey, now_ms: int, *, is_only_voter: bool
     if is_formatted(disk):
         return
     if not is_only_voter:
-        raise UnusableFolder(
-            "the data folder is not formatted: run `mqcore format --data DIR --cluster-id ID --node-id N` on every"
-            " node, with --founder on one of them"
-        )
+        raise UnusableFolder(NOT_FORMATTED)
     disk.make_directory(_DIRECTORY)
     snapshots = Snapshots(disk, _DIRECTORY).ids()
     if any(snapshot.end > 0 for snapshot in snapshots):
         raise UnusableFolder(
-            f"{_DIRECTORY} has a snapshot but no {QUORUM_FILE}: restore that file, or start with an empty data folder"
+            f"has a snapshot of the metadata but no {QUORUM_FILE}: restore that file, or start with an empty folder"
         )
     if not snapshots:
         found(disk, me, now_ms)

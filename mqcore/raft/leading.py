@@ -10,8 +10,6 @@ Own rules:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqcore.identity import BrokerId, LeaderEpoch, Millis
 from mqcore.raft import serving
 from mqcore.raft.messages import (
@@ -70,11 +68,11 @@ def check_deadlines(view: View, role: Leader) -> Ready:
     due = [fetch for fetch in role.waiting if view.now >= fetch.until]
     waiting = tuple(fetch for fetch in role.waiting if fetch not in due)
     answers = tuple(Answer(fetch.ticket, serving.fetch_response(view, fetch.request)) for fetch in due)
-    role = replace(role, waiting=waiting)
+    role = role._replace(waiting=waiting)
     if view.now < role.begin_at:
         return view.step(role, answers=answers)
     sends = _begin_requests(view, view.epoch, role)
-    role = replace(role, begin_at=view.after(view.rules.fetch_timeout_ms / 2))
+    role = role._replace(begin_at=view.after(view.rules.fetch_timeout_ms / 2))
     return view.step(role, sends=sends, answers=answers)
 
 
@@ -116,10 +114,10 @@ def log_moved(view: View, role: Leader) -> Ready:
             answers.append(Answer(fetch.ticket, response))
             if fetch.request.replica in progress:
                 replica = progress[fetch.request.replica]
-                progress[replica.key] = replace(replica, was_sent=serving.is_sent(response))
+                progress[replica.key] = replica._replace(was_sent=serving.is_sent(response))
         else:
             waiting.append(fetch)
-    role = replace(role, waiting=tuple(waiting), progress=progress)
+    role = role._replace(waiting=tuple(waiting), progress=progress)
     return view.step(role, high_watermark=watermark, answers=tuple(answers))
 
 
@@ -159,7 +157,7 @@ def answer_fetch(view: View, ticket: Ticket, request: FetchRequest) -> Ready:
     superseded = [fetch for fetch in role.waiting if fetch.request.replica == request.replica]
     others = [fetch for fetch in role.waiting if fetch not in superseded]
     until = view.after(view.rules.fetch_wait_ms) if request.replica in role.progress else view.now
-    ready = log_moved(view, replace(role, waiting=(*others, WaitingFetch(ticket, request, until))))
+    ready = log_moved(view, role._replace(waiting=(*others, WaitingFetch(ticket, request, until))))
     answers = tuple(Answer(fetch.ticket, serving.fetch_response(view, fetch.request)) for fetch in superseded)
     ready = ready._replace(answers=answers + ready.answers)
     voters = _voters_with(view, ready, request)
@@ -177,7 +175,7 @@ def answer_fetch_snapshot(view: View, ticket: Ticket, request: FetchSnapshotRequ
     old = role.progress.get(request.replica)
     if old is not None:
         role = _with_progress(
-            role, replace(old, asked=request, progressed_at=serving.progress_time(view, old, request), was_sent=True)
+            role, old._replace(asked=request, progressed_at=serving.progress_time(view, old, request), was_sent=True)
         )
     response = FetchSnapshotResponse(ErrorCode.NONE, view.epoch, view.leader, request.snapshot, request.position)
     return view.step(role, answers=(Answer(ticket, response),))
@@ -201,7 +199,7 @@ def _note_fetch(view: View, role: Leader, request: FetchRequest) -> Leader:
 
 
 def _with_progress(role: Leader, progress: Progress) -> Leader:
-    return replace(role, progress={**role.progress, progress.key: progress})
+    return role._replace(progress={**role.progress, progress.key: progress})
 
 
 # ── the voter set ────────────────────────────────────────────────────────────────────────────────

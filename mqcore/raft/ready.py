@@ -8,7 +8,6 @@ that was answered as `Unanswered`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from mqcore.identity import BrokerId
@@ -17,8 +16,7 @@ from mqcore.raft.messages import Request, Response, SnapshotId, Ticket, VoterKey
 from mqcore.raft.state import Election, QuorumState
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumRules:
+class QuorumRules(NamedTuple):
     node_ids: frozenset[BrokerId]
     """The nodes that may become voters: controller.quorum.voters."""
 

@@ -1,13 +1,12 @@
 """Values: what a voter is at one moment, and which role may follow which.
 
 A role is immutable. A decision returns the complete next state, so nothing changes before what the decision wants
-persisted is durable.
+persisted is durable. Roles are told apart by their types: as tuples, two roles with the same content are equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqcore.identity import BrokerId, LeaderEpoch, Millis
@@ -28,15 +27,13 @@ NO_ELECTION = Election(LeaderEpoch(0))
 # ── roles ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Unattached:
+class Unattached(NamedTuple):
     """Follows no leader. At the deadline it stands for election, or looks for the leader if it must not stand."""
 
     deadline: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Prospective:
+class Prospective(NamedTuple):
     """Asks whether it would be elected (KIP-996), so a node that was cut off cannot depose a healthy leader."""
 
     deadline: Millis
@@ -44,15 +41,13 @@ class Prospective:
     refused: frozenset[BrokerId] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     deadline: Millis
     granted: frozenset[BrokerId]
     refused: frozenset[BrokerId] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Follower:
+class Follower(NamedTuple):
     leader: BrokerId
     deadline: Millis
     """The fetch timer: without an answer from the leader until then, the follower stands for election."""
@@ -67,8 +62,7 @@ class Follower:
     leader_high_watermark: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """What the leader knows of one replica."""
 
     key: VoterKey
@@ -83,15 +77,13 @@ class Progress:
     """The last response held something to store, so only a fetch for something else shows progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingFetch:
+class WaitingFetch(NamedTuple):
     ticket: Ticket
     request: FetchRequest
     until: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(NamedTuple):
     epoch_start: int
     """The offset of its LeaderChange record. Nothing is committed by counting before that record is (Raft 5.4.2)."""
 
@@ -105,8 +97,7 @@ class Leader:
     waiting: tuple[WaitingFetch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Resigned:
+class Resigned(NamedTuple):
     """It led this epoch and does not any more. At the deadline it may stand for a later one."""
 
     deadline: Millis
@@ -128,8 +119,7 @@ NEW_EPOCH: frozenset[type[Role]] = frozenset({Unattached, Candidate, Follower, L
 """The roles in which a voter enters an epoch; as a leader only if it is the only voter."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(NamedTuple):
     election: Election
     role: Role
     high_watermark: int = 0

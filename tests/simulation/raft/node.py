@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from tests.simulation.raft.world import World
 
 RULES = QuorumRules(frozenset(BrokerId(number) for number in (1, 2, 3)))
-FAST_RULES = replace(RULES, fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20)
+FAST_RULES = RULES._replace(fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20)
 PART_BYTES = 150
 RETRY_MS = 50
 FETCH_BYTES = 400

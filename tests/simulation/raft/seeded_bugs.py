@@ -71,7 +71,7 @@ def _empty_voter_set_is_oneself(view: View) -> VoterSet:
     return view.log.voters or {view.me.id: view.me}
 
 
-def _drop_prefix_first(log: QuorumLog, end: int, records: Sequence[Record], now_ms: int) -> None:
+def drop_prefix_first(log: QuorumLog, end: int, records: Sequence[Record], now_ms: int) -> None:
     voters, snapshot = log.voters, SnapshotId(end, log.epoch_at(end - 1))
     log.drop_prefix(snapshot, now_ms)
     log.snapshots.write(Snapshot(snapshot, voters, records), now_ms)
@@ -141,7 +141,7 @@ BUGS: tuple[SeededBug, ...] = (
         "M31",
         "the log's prefix goes before the snapshot is durable",
         f"{SCENARIOS}::test_s29_a_crash_at_any_change_of_a_snapshot_loses_nothing",
-        (Replacement(QuorumLog, "write_snapshot", _drop_prefix_first),),
+        (Replacement(QuorumLog, "write_snapshot", drop_prefix_first),),
     ),
     SeededBug(
         "M32",

@@ -7,10 +7,10 @@ schema, so each test also checks that the response fits its version.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from mqcore.apis.call import LATER
 from mqcore.apis.services import Services
@@ -26,6 +26,7 @@ from mqcore.wire.records import Record
 from tests.unit.mqcore.fake_call import FakeCall
 
 DEADLINE_S = 20
+T = TypeVar("T")
 NO_CONFIGS: Mapping[str, str] = {}
 
 
@@ -85,6 +86,10 @@ class RunningBroker:
         if response is LATER:
             response = await call.response
         return b"".join(piece for piece in served.encode(version, response) if isinstance(piece, bytes | bytearray))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the broker's event loop."""
+        return self._runner.run(work)
 
     def submit(self, *commands: ControllerCommand) -> None:
         """Submit commands to the controller, all in one turn of the loop."""

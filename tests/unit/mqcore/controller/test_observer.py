@@ -125,7 +125,7 @@ def test_an_observer_that_starts_late_applies_everything_that_is_committed(log: 
 
 
 def test_the_quorums_own_records_are_in_effect_as_soon_as_they_are_committed(log: MetadataLog) -> None:
-    """Otherwise whoever waits for the end of the log would wait for the next change."""
+    """Otherwise a caller that needs the end of the log would wait for the next change."""
     observer = log.observe()
     assert observer.applied_end == log.quorum.log.end_offset == 1
 
