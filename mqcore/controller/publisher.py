@@ -82,7 +82,7 @@ class MetadataPublisher:
             case PartitionAdded(name, topic_id):
                 self.open_partition(name, topic_id)
             case LeaderEpochChanged(topic_id, index, _):
-                self._lead_again(topic_id, index)
+                self._change_role(topic_id, index)
             case TopicSettingsChanged(topic):
                 self._reconfigure(lambda partition: partition.topic == topic)
             case BrokerSettingsChanged():
@@ -95,7 +95,7 @@ class MetadataPublisher:
         topic = self._image.topics_by_id[topic_id]
         partition = self._partitions.open(name, topic_id, self._settings(topic.configs))
         if partition is not None:
-            self._lead(partition)
+            self._take_role(partition)
         coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
             if partition is None:
@@ -112,18 +112,22 @@ class MetadataPublisher:
         for coordinator in self._coordinators.values():
             coordinator.topic_deleted(topic)
 
-    def _lead_again(self, topic_id: UUID, index: int) -> None:
+    def _change_role(self, topic_id: UUID, index: int) -> None:
         partition = self._partitions.by_id(topic_id, index)
         if partition is not None:
-            self._lead(partition)
+            self._take_role(partition)
 
-    def _lead(self, partition: Partition) -> None:
-        """The only broker leads whatever it has."""
+    def _take_role(self, partition: Partition) -> None:
+        """Take the role that the metadata give. A term with another leader only waits: this broker has no peers."""
         image = self._image.topics_by_id[partition.topic_id].partitions[partition.index]
         min_isr = partition.log.config.min_insync_replicas
         isr, replicas = frozenset(image.isr), image.replicas
         term = Term(image.leader, image.leader_epoch, image.partition_epoch, replicas, isr, min_isr)
-        partition.lead(term, Membership(BrokerId(self._node_id)), Millis(0))
+        me = Membership(BrokerId(self._node_id))
+        if term.leader == me.me:
+            partition.lead(term, me, Millis(0))
+        else:
+            partition.follow(term, me)
 
     def _reconfigure(self, is_concerned: Callable[[Partition], bool]) -> None:
         for partition in self._partitions:
@@ -131,7 +135,7 @@ class MetadataPublisher:
             if topic is not None and is_concerned(partition):
                 with contain_fault("a change of settings", partition):
                     partition.reconfigure(LogConfig.from_settings(self._settings(topic.configs)))
-                    self._lead(partition)
+                    self._take_role(partition)
 
     def _settings(self, configs: Mapping[str, str]) -> dict[str, str]:
         return effective_settings(configs, self._image, self._node_id, self._file_settings)
