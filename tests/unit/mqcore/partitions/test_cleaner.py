@@ -100,7 +100,7 @@ def test_a_run_does_not_touch_a_topic_that_is_recreated_during_it(monkeypatch: p
         assert not [file for file in files if file.endswith((".cleaned", ".swap", ".deleted"))], steps
 
 
-def test_a_run_ends_when_the_log_is_cut_during_it(
+def test_a_cut_during_a_run_leaves_nothing_of_the_old_records(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "STEP_SECONDS_MAX", -1.0)  # pause after every step
