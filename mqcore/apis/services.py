@@ -14,6 +14,7 @@ from mqcore.controller.observer import MetadataObserver
 from mqcore.controller.queue import CommandTarget
 from mqcore.groups.coordinator import GroupCoordinator
 from mqcore.host import Chance, Clock, Network
+from mqcore.identity import BrokerId
 from mqcore.metrics import Metrics
 from mqcore.partitions.durability import Durability
 from mqcore.partitions.free_space import FreeSpaceMonitor
@@ -80,13 +81,11 @@ class Services:
     """For requests that the active controller serves on another node. None in a cluster of one."""
 
     def controller_id(self) -> int:
-        """The broker that clients take for the controller: any broker forwards their requests, so a live one."""
-        brokers = self.image.brokers
-        leader = self.quorum.leader
-        if leader is not None and leader in brokers and not brokers[leader].fenced:
-            return leader
-        live = (broker for broker, registered in brokers.items() if not registered.fenced)
-        return min(live, default=-1)
+        """The broker that clients send requests for the controller to. This one forwards them, and it surely runs: a
+        controller that has died stays in the metadata until there is another one."""
+        me = BrokerId(self.config.node_id)
+        live = [broker for broker, registered in self.image.brokers.items() if not registered.fenced]
+        return me if me in live else min(live, default=-1)
 
     @property
     def image(self) -> ClusterImage:

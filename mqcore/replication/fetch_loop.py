@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from mqcore.config import BrokerConfig
 from mqcore.host import Clock, Network, Timer
 from mqcore.identity import BrokerId, Millis, TopicIdPartition
 from mqcore.links.link import Link, OnResponse
@@ -37,6 +38,12 @@ class FetchRules:
     wait_ms: int = 500  # replica.fetch.wait.max.ms
     partition_bytes_max: int = 1 << 20  # replica.fetch.max.bytes
     response_bytes_max: int = 10 << 20  # replica.fetch.response.max.bytes
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> FetchRules:
+        return cls(
+            config.replica_fetch_wait_max_ms, config.replica_fetch_max_bytes, config.replica_fetch_response_max_bytes
+        )
 
 
 class Sender(Protocol):

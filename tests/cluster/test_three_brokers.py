@@ -170,4 +170,5 @@ def test_new_settings_reach_every_broker(whole_cluster: BrokerCluster, topic: st
         produce(whole_cluster, topic, VALUES)
     node.start()
     wait_until(lambda: live_brokers(whole_cluster) == {1, 2, 3}, "the broker to return", PATIENCE_S)
-    admin_of(whole_cluster).delete_topics([topic])[topic].result(PATIENCE_S)
+    admin = admin_of(whole_cluster)
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
 
 from seckill.stack.broker_cluster import BrokerCluster, ClusterNode
 from seckill.stack.child_processes import wait_until
@@ -17,7 +18,8 @@ def admin_of(cluster: BrokerCluster) -> AdminClient:
 
 def make_topic(cluster: BrokerCluster, topic: str, partitions: int = 3, **settings: str) -> None:
     wanted = NewTopic(topic, partitions, 3, config={name.replace("_", "."): text for name, text in settings.items()})
-    admin_of(cluster).create_topics([wanted])[topic].result(PATIENCE_S)
+    admin = admin_of(cluster)
+    admin.create_topics([wanted])[topic].result(PATIENCE_S)
 
 
 def leaders(cluster: BrokerCluster, topic: str) -> dict[int, int]:
@@ -36,7 +38,13 @@ def live_brokers(cluster: BrokerCluster) -> set[int]:
 
 
 def controller(cluster: BrokerCluster) -> int:
-    return int(admin_of(cluster).list_topics(timeout=10).controller_id)
+    """The leader of the metadata quorum."""
+    admin = KafkaAdminClient(bootstrap_servers=cluster.address.split(","))
+    try:
+        [topic] = admin.describe_metadata_quorum()["topics"]
+        return int(topic["partitions"][0]["leader_id"])
+    finally:
+        admin.close()
 
 
 def until_in_sync(cluster: BrokerCluster, topic: str, members: set[int]) -> None:

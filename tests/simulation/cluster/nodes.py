@@ -12,6 +12,7 @@ from mqcore.broker import Broker
 from mqcore.config import parse_config
 from mqcore.disk.memory import MemoryDisk
 from mqcore.host import World
+from mqcore.topic_defaults import check_default
 from tests.simulation.broker.simulated_world import NoLock, SeededChance
 from tests.simulation.cluster.network import NodeNetwork, SimNetwork
 from tests.unit.mqcore.coordination.virtual import VirtualClock
@@ -97,7 +98,7 @@ class SimNode:
         )
 
         async def run() -> None:
-            self.broker = Broker(parse_config("", self.settings), world)
+            self.broker = Broker(parse_config("", self.settings, check_default), world)
             await self.broker.start()
 
         self.started = process.spawn(run())

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from mqcore.coordination.partition_journal import replay
+from mqcore.identity import Offset
 from mqcore.log.checkpoints import CLEANER_OFFSETS, CheckpointFile
 from mqcore.partitions import cleaner as module
+from mqcore.partitions.follower import StartAt
 from mqcore.partitions.partition import Partition
 from mqcore.wire.records import Record
 from tests.unit.mqcore.partitions.cleaning import OFFSETS_TOPIC, cleaner_of, commit, latest, one_turn
@@ -96,6 +98,32 @@ def test_a_run_does_not_touch_a_topic_that_is_recreated_during_it(monkeypatch: p
         assert asyncio.run(main()) == {b"mine": b"alone"}, steps
         files = folder.disk.names(str(NAME))
         assert not [file for file in files if file.endswith((".cleaned", ".swap", ".deleted"))], steps
+
+
+def test_a_cut_during_a_run_leaves_nothing_of_the_old_records(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS_MAX", -1.0)  # pause after every step
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    for steps in range(1, 60, 7):
+        folder = DataFolder()
+        partition = folder.open(settings=OFFSETS_TOPIC)
+        commit(folder, partition, 200)
+
+        async def main(folder: DataFolder = folder, partition: Partition = partition, steps: int = steps) -> None:
+            run = asyncio.create_task(cleaner_of(folder).run_once())
+            for _ in range(steps):
+                await one_turn(folder)
+            partition.carry_out(StartAt(Offset(0)), folder.clock.wall_ms())
+            partition.append_records([Record(0, 1, b"mine", b"alone")])
+            while not run.done():
+                await one_turn(folder)
+            await run
+
+        asyncio.run(main())
+        assert latest(partition) == {b"mine": b"alone"} and not partition.is_offline, steps
+        assert partition.cleaned_to == 0
+    assert caplog.text == ""
 
 
 def test_clients_are_served_between_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:

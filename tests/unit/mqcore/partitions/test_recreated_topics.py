@@ -12,7 +12,7 @@ import pytest
 from mqcore.coordination.partition_journal import replay
 from mqcore.disk.memory import Crashed, When
 from mqcore.identity import TopicPartition
-from mqcore.log.checkpoints import LOG_STARTS, CheckpointFile
+from mqcore.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, CheckpointFile
 from tests.unit.mqcore.partitions.folder import NEW, OLD, DataFolder, corrupt_at_start, unreadable_at_start
 from tests.unit.mqcore.partitions.helpers import NAME, batch
 
@@ -30,6 +30,17 @@ def test_a_recreated_topic_begins_at_zero_and_keeps_its_records_after_a_crash() 
     folder.crash()
     again = folder.open(NEW)
     assert (again.log_start_offset, again.high_watermark) == (0, 3)
+
+
+def test_what_was_committed_of_an_old_topic_says_nothing_about_the_next_of_its_name() -> None:
+    folder = DataFolder()
+    folder.append(folder.open(), 10)
+    folder.hosted.stored_offsets.write(HIGH_WATERMARKS, {NAME: 10})
+    folder.hosted.remove(NAME)
+    folder.append(folder.open(NEW), 20)
+    folder.crash()
+    again = folder.hosted.open(NAME, NEW, {})
+    assert again is not None and (again.log_end_offset, again.high_watermark) == (20, 0)
 
 
 def test_a_topic_deleted_during_a_power_loss_leaves_nothing_for_the_next_of_its_name() -> None:
