@@ -160,7 +160,7 @@ class Cluster:
     async def _watch(self, number: int, process: Process) -> None:
         """Pass on what the broker prints, and report its end."""
         assert process.stdout is not None
-        while line := await process.stdout.readline():
+        while line := await _read_line(process.stdout):
             self._say(f"{number} | {line.decode(errors='replace').rstrip()}")
         code = await process.wait()
         del self._running[number]
@@ -199,6 +199,13 @@ class Cluster:
 
     def _say(self, line: str) -> None:
         print(line, file=self._out, flush=True)
+
+
+async def _read_line(output: asyncio.StreamReader) -> bytes:
+    try:
+        return await output.readline()
+    except ValueError:
+        return b"(a line that is too long)"
 
 
 async def _accepts(node: Node) -> bool:

@@ -203,3 +203,13 @@ def test_folders_of_different_clusters_are_refused(tmp_path: Path) -> None:
     cluster.format_folders(nodes[1:])
     with pytest.raises(CannotRun, match="different clusters"):
         cluster.format_folders(nodes)
+
+
+def test_a_line_that_is_too_long_does_not_stop_those_behind_it() -> None:
+    async def lines() -> list[bytes]:
+        output = asyncio.StreamReader(limit=16)
+        output.feed_data(b"x" * 40 + b"\nshort\n")
+        output.feed_eof()
+        return [await cluster._read_line(output) for _ in range(3)]
+
+    assert asyncio.run(lines()) == [b"(a line that is too long)", b"short\n", b""]

@@ -8,10 +8,12 @@ from uuid import UUID
 
 import pytest
 
+from mqcore.config import BrokerConfig
 from mqcore.controller import active
 from mqcore.controller.active import ActiveController, ControllerSettings
 from mqcore.controller.cluster_commands import Heartbeat, HeartbeatAnswer, RegisterBroker, Registered, new_incarnation
 from mqcore.controller.commands import ControllerAnswer, ControllerCommand, CreatedTopic, CreateTopics, NewTopic
+from mqcore.controller.lifecycle import LifecycleRules
 from mqcore.controller.observer import MetadataObserver
 from mqcore.controller.sessions import ControllerRules
 from mqcore.coordination.journal import JournalFault, NotController
@@ -213,3 +215,12 @@ def test_a_broker_that_died_with_the_last_controller_is_fenced_soon(
     assert not node.observer.image.brokers[BrokerId(2)].fenced
     node.clock.advance(1)
     assert node.observer.image.brokers[BrokerId(2)].fenced
+
+
+def test_the_rules_come_from_the_settings() -> None:
+    config = BrokerConfig(broker_session_timeout_ms=9_000, leader_imbalance_check_interval_seconds=7)
+    assert ControllerRules.of(config) == ControllerRules(session_ms=9_000, balance_interval_ms=7_000)
+    never = BrokerConfig(auto_leader_rebalance_enable=False)
+    assert ControllerRules.of(never).balance_interval_ms is None
+    member = LifecycleRules.of(BrokerConfig(broker_heartbeat_interval_ms=77, controlled_shutdown_timeout_ms=5))
+    assert (member.heartbeat_ms, member.shutdown_timeout_ms) == (77, 5)
