@@ -129,11 +129,6 @@ class SlotWriter:
         sent.add_both(lambda _: self._end_send(version))
         return sent
 
-    def topic_for(self, key: bytes) -> str:
-        """The topic to which this key would be sent now."""
-        known = self._known
-        return self._topic.name if known is None else self._topic_of(known, key).name
-
     def partition_for(self, key: bytes) -> tuple[str, int] | None:
         """The topic and partition to which this key would be sent now; None before the first lease."""
         known = self._known
