@@ -25,7 +25,7 @@ from gateway.purchase_status import PurchaseStatus
 from gateway.signed_positions import SignedPosition
 from gateway.subscriptions import StreamHub, Subscriber
 from seckill.web import tokens
-from seckill.web.client_address import client_address
+from seckill.web.client_address import identify_client
 from seckill.web.problems import Problem
 
 POSITION_INTERVAL_S = 1.0
@@ -55,9 +55,9 @@ def parse_stream_request(request: Request, request_id: UUID) -> StreamRequest:
         signed = None  # an old or leaked link; the token has to identify the user
     user_id = tokens.user_of_bearer(request.headers.get("authorization", "")) if signed is None else signed.user_id
     last = request.headers.get("last-event-id", "")
-    meta = {"REMOTE_ADDR": request.peer, "HTTP_X_FORWARDED_FOR": request.headers.get("x-forwarded-for", "")}
+    address = identify_client(request.peer, request.headers.get("x-forwarded-for", "")).address
     last_event_id = int(last) if last.isdecimal() and len(last) < 10 else -1
-    return StreamRequest(request_id, signed, user_id, last_event_id, client_address(meta))
+    return StreamRequest(request_id, signed, user_id, last_event_id, address)
 
 
 async def stream_purchase(hub: StreamHub, request: Request, request_id: UUID) -> Response | None:

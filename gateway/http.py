@@ -127,7 +127,7 @@ def problem_response(problem: Problem) -> Response:
 
 def is_secure(request: Request) -> bool:
     """Over TLS, as a trusted proxy says it."""
-    if settings.SECURE_PROXY_SSL_HEADER is None or not is_trusted_peer({"REMOTE_ADDR": request.peer}):
+    if settings.SECURE_PROXY_SSL_HEADER is None or not is_trusted_peer(request.peer):
         return bool(request.scope.scheme == "https")
     return request.headers.get("x-forwarded-proto", "").partition(",")[0].strip() == "https"
 

@@ -37,6 +37,7 @@ TICKET_CHARACTERS_MAX = 400
 UNPAID_UNITS_MAX = 1000
 """Of one address in one sale, however large: admission reads each of them when it corrects their sum."""
 LATEST_MS = 10**16
+OPERATOR_REFUSALS = {"open": "", "paused": Verdict.PAUSED, Verdict.NO_SUCH_SALE: Verdict.NO_SUCH_SALE}
 
 
 class PurchaseCall(NamedTuple):
@@ -94,10 +95,10 @@ class Purchases:
             with Deadline(ACK_SECONDS_MAX):
                 user_id = identify_buyer(call)
                 view = await _find_sale(call.sale_id)
-                request = parse_call(call, user_id, view)
                 permit = QueuePermit(self.queue, user_id, is_sold_out=_is_sold_out(view))
                 try:
-                    admitted = await self._admission.run(request._replace(full=permit.refusal or ""))
+                    request = parse_call(call, user_id, view, permit.refusal or "")
+                    admitted = await self._admission.run(request)
                     position = await self._enqueue(call, view, request, admitted, permit)
                 finally:
                     permit.release()
@@ -122,7 +123,7 @@ class Purchases:
         permit: QueuePermit,
     ) -> RecordPosition:  # fmt: skip
         if admitted.verdict not in (Verdict.ADMITTED, Verdict.KNOWN):
-            wait_ms = shared_monitor().wait_ms(self.queue.topic_for(request.user_id))
+            wait_ms = shared_monitor().wait_ms(permit.topic)
             raise refusal(admitted.verdict, view, admitted.now_ms, wait_ms)
         if admitted.position is not None:
             return admitted.position
@@ -141,18 +142,18 @@ def identify_buyer(call: PurchaseCall) -> str:
     return user_id
 
 
-def parse_call(call: PurchaseCall, user_id: str, view: SaleView) -> AdmissionRequest:
+def parse_call(call: PurchaseCall, user_id: str, view: SaleView, full: str) -> AdmissionRequest:
     """Raises `Problem` if the call is malformed. What only admission can judge travels with the request."""
     quantity = parse_json_object(call.body).get("quantity", 1)
     if type(quantity) is not int or not 0 < quantity <= UNITS_MAX:
         raise Problem(400, "bad-quantity", "`quantity` must be a whole number from 1 on.")
     request_id = derive_request_id(settings.SECRET_KEY, user_id, view.id, call.key)
     ticket_refusal, number, expires_at_ms = _check_ticket(call.ticket[:TICKET_CHARACTERS_MAX], user_id, view.id)
-    client = identify_client({"REMOTE_ADDR": call.peer, "HTTP_X_FORWARDED_FOR": call.forwarded})
+    client = identify_client(call.peer, call.forwarded)
     return AdmissionRequest(
         request_id, body_fingerprint(view.sku, quantity) if view.sku else "", user_id, client.address,
         view.opens_at_ms, view.closes_at_ms, operator_refusal(view), ticket_refusal, number, expires_at_ms,
-        sale_id=view.id, quantity=quantity, unpaid_max=0 if client.is_proxy else unpaid_units_max(view),
+        full, sale_id=view.id, quantity=quantity, unpaid_max=0 if client.is_proxy else unpaid_units_max(view),
     )  # fmt: skip
 
 
@@ -182,8 +183,7 @@ def issue_ticket(view: SaleView, user_id: str) -> tuple[str, int]:
 
 def operator_refusal(view: SaleView) -> str:
     """From the state that the operator has set. Admission judges the window, by Redis' clock."""
-    verdicts = {"open": "", "paused": Verdict.PAUSED.value, Verdict.NO_SUCH_SALE.value: Verdict.NO_SUCH_SALE.value}
-    return verdicts.get(view.state, Verdict.CLOSED.value)
+    return OPERATOR_REFUSALS.get(view.state, Verdict.CLOSED)
 
 
 def unpaid_units_max(view: SaleView) -> int:

@@ -51,16 +51,17 @@ class QueuePermit:
     sold: units that are only held may come back, so they stop nobody.
     """
 
-    __slots__ = ("_breaker", "_guard", "_queue", "partition", "refusal")
+    __slots__ = ("_breaker", "_guard", "_queue", "partition", "refusal", "topic")
 
     def __init__(self, queue: PurchaseQueue, user_id: str, *, is_sold_out: bool) -> None:
         self._queue = queue
         self._guard = self._breaker = Permit.NO
         self.partition = queue.partition_for(user_id)
-        self.refusal: Verdict | None = Verdict.SOLD_OUT if is_sold_out else self._request(queue.topic_for(user_id))
+        self.topic = PURCHASE_REQUESTS.name if self.partition is None else self.partition[0]
+        self.refusal = Verdict.SOLD_OUT if is_sold_out else self._request()
 
-    def _request(self, topic: str) -> Verdict | None:
-        self._guard = shared_monitor().permit(topic)
+    def _request(self) -> Verdict | None:
+        self._guard = shared_monitor().permit(self.topic)
         if self._guard is Permit.NO:
             return Verdict.BACKLOG
         self._breaker = self._queue.breakers.permit(self.partition, time.monotonic())
@@ -85,12 +86,8 @@ class PurchaseQueue:
         self._under_way: dict[UUID, _UnderWay] = {}
         self._acknowledged: dict[UUID, RecordPosition] = {}  # positions that Redis does not know yet
 
-    def topic_for(self, user_id: str) -> str:
-        """The topic in which this user's requests wait."""
-        writer = self.producer.writer
-        return PURCHASE_REQUESTS.name if writer is None else writer.topic_for(user_id.encode())
-
     def partition_for(self, user_id: str) -> Partition | None:
+        """Where this user's requests wait; None until the producer has connected."""
         writer = self.producer.writer
         return None if writer is None else writer.partition_for(user_id.encode())
 

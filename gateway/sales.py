@@ -47,6 +47,7 @@ class _Snapshot:
     complete_at: float = float("-inf")  # when the list was last known to be whole
     wanted: dict[int, float] = field(default_factory=dict)  # unlisted sales that were looked up, and when
     missing: dict[int, float] = field(default_factory=dict)  # ids that were looked up in vain, and when
+    is_refreshing: bool = False  # a coroutine waits for a refresh
 
 
 @dataclass(slots=True)
@@ -136,8 +137,22 @@ async def list_sales_on_loop() -> list[SaleView]:
 
 
 async def find_sale_on_loop(sale_id: int, *, missing_for_s: float = FRESH_S) -> SaleView:
-    found = _snapshot.views.get(sale_id) if is_fresh() else None
+    if not is_fresh():
+        await _refresh_once()
+    found = _snapshot.views.get(sale_id)
     return found if found is not None else await to_thread(partial(find_sale, sale_id, missing_for_s=missing_for_s))
+
+
+async def _refresh_once() -> None:
+    """One coroutine waits for a thread; the others use the previous snapshot, as in `current_views`. Without this a
+    thread that was late by a few milliseconds cost every purchase a thread of its own."""
+    if _snapshot.is_refreshing and time.monotonic() - _snapshot.taken_at <= STALE_S:
+        return
+    _snapshot.is_refreshing = True
+    try:
+        await to_thread(current_views)
+    finally:
+        _snapshot.is_refreshing = False
 
 
 # KEYS: view, set of sales, the set's Redis run. Returns the view, and whether the set is whole.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -99,7 +99,8 @@ class SlotWriter:
         self._lock = threading.Lock()
         self._is_leased = threading.Event()
         self._known: SlotView | None = None
-        self._under_way: Counter[int] = Counter()  # by version
+        self._under_way: Counter[int] = Counter()  # by version, with those in `_ended`
+        self._ended: deque[int] = deque()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -129,11 +130,6 @@ class SlotWriter:
         sent.add_both(lambda _: self._end_send(version))
         return sent
 
-    def topic_for(self, key: bytes) -> str:
-        """The topic to which this key would be sent now."""
-        known = self._known
-        return self._topic.name if known is None else self._topic_of(known, key).name
-
     def partition_for(self, key: bytes) -> tuple[str, int] | None:
         """The topic and partition to which this key would be sent now; None before the first lease."""
         known = self._known
@@ -157,8 +153,7 @@ class SlotWriter:
             return known
 
     def _end_send(self, version: int) -> None:
-        with self._lock:
-            self._under_way[version] -= 1
+        self._ended.append(version)  # without the lock, for which the producer's thread and the loop would compete
 
     def _hold_lease(self) -> None:
         """Take the lease before reading the slot map, so an operator who changes the map afterwards sees the lease."""
@@ -197,6 +192,7 @@ class SlotWriter:
         )  # fmt: skip
         with self._lock:
             self._known = known
+            self._under_way.subtract(self._ended.popleft() for _ in range(len(self._ended)))
             self._under_way += Counter()  # drops the counts of zero
             settled = min([*self._under_way, row.version])
         self._write_lease(settled)

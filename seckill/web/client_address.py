@@ -36,17 +36,17 @@ class _Hop(NamedTuple):
 
 
 def client_address(meta: Mapping[str, Any]) -> str:
-    return identify_client(meta).address
-
-
-def identify_client(meta: Mapping[str, Any]) -> ClientAddress:
     """`meta` as in `HttpRequest.META`."""
-    peer = str(meta.get("REMOTE_ADDR", ""))
+    return identify_client(str(meta.get("REMOTE_ADDR", "")), str(meta.get("HTTP_X_FORWARDED_FOR", ""))).address
+
+
+def identify_client(peer: str, forwarded: str = "") -> ClientAddress:
+    """`forwarded`: the X-Forwarded-For header."""
     environment = settings.ENVIRONMENT
     trusted, bits = environment.trusted_proxies, environment.address_bits_v4
     client = _classify(peer, trusted, bits)
     if client.is_trusted:
-        for text in reversed(str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",")[-HOPS_MAX:]):
+        for text in reversed(forwarded.split(",")[-HOPS_MAX:]):
             hop = _classify(text.strip(), trusted, bits)
             if hop.address == UNKNOWN:
                 break
@@ -56,10 +56,9 @@ def identify_client(meta: Mapping[str, Any]) -> ClientAddress:
     return ClientAddress(client.address, client.is_trusted)
 
 
-def is_trusted_peer(meta: Mapping[str, Any]) -> bool:
+def is_trusted_peer(peer: str) -> bool:
     """Did a trusted proxy open the connection?"""
     environment = settings.ENVIRONMENT
-    peer = str(meta.get("REMOTE_ADDR", ""))
     return _classify(peer, environment.trusted_proxies, environment.address_bits_v4).is_trusted
 
 

@@ -18,7 +18,7 @@ def trust_proxies_only(get_response: Callable[[HttpRequest], HttpResponse]) -> C
         raise MiddlewareNotUsed
 
     def respond(request: HttpRequest) -> HttpResponse:
-        if NAME in request.META and not is_trusted_peer(request.META):
+        if NAME in request.META and not is_trusted_peer(request.META.get("REMOTE_ADDR", "")):
             del request.META[NAME]
         return get_response(request)
 

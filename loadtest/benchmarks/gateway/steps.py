@@ -39,14 +39,13 @@ def measure(producer: Any, topic: str) -> dict[str, float]:
     position = SignedPosition("buyer-1", POSITION, 1_795_000_600_000)
     value = requested.envelope().encode()
     signed = signed_positions.sign_position(request_id, position)
-    meta = {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "10.1.2.3"}
     on_loop = asyncio.run(_measure_on_loop())
     return {
         "token": _each(lambda: tokens.verify_token(token)),
         "JSON in": _each(lambda: parse_json_object(b'{"quantity":1}')),
         "request id": _each(lambda: identity.derive_request_id(settings.SECRET_KEY, "buyer-1", 1, "first")),
         "ticket": _each(lambda: tickets.verify_ticket(ticket, "buyer-1", 1)),
-        "address": _each(lambda: identify_client(meta)),
+        "address": _each(lambda: identify_client("127.0.0.1", "10.1.2.3")),
         **on_loop,
         "trace": _each(lambda: traces.continued(None, request_id)),
         "envelope": _each(lambda: requested.envelope().encode()),

@@ -48,10 +48,10 @@ def test_the_header_is_read_from_its_end_up_to_the_first_untrusted_hop(peer: str
 
 @pytest.mark.usefixtures("trusted_proxies")
 def test_a_trusted_proxy_without_a_client_address_is_marked_as_a_proxy() -> None:
-    assert identify_client(meta("127.0.0.1")).is_proxy
-    assert identify_client(meta("::ffff:127.0.0.1")).is_proxy
-    assert not identify_client(meta("127.0.0.1", "1.2.3.4")).is_proxy
-    assert not identify_client(meta("9.9.9.9", "10.0.0.1")).is_proxy
+    assert identify_client("127.0.0.1").is_proxy
+    assert identify_client("::ffff:127.0.0.1").is_proxy
+    assert not identify_client("127.0.0.1", "1.2.3.4").is_proxy
+    assert not identify_client("9.9.9.9", "10.0.0.1").is_proxy
 
 
 @pytest.mark.parametrize(("bits", "counted"), [(32, "1.2.3.4"), (24, "1.2.3.0/24"), (16, "1.2.0.0/16")])
