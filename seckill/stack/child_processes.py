@@ -23,6 +23,7 @@ START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 POLL_S = 0.05
 PORT_MAX = 32_000
+LAST_PORT = 65_535
 """Linux takes the ports of outgoing connections from 32768 on, so a server below gets its port back after a restart."""
 LOG_CHARACTERS_MAX = 2000
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -53,22 +54,25 @@ def free_port_run(count: int) -> int:
     """The first of `count` consecutive ports that were free a moment ago."""
     while True:
         first = free_port()
-        if [port for port, _ in zip(free_ports_from(first), range(count), strict=False)] == list(
-            range(first, first + count)
-        ):
+        if first + count <= LAST_PORT and all(_is_free(port) for port in range(first, first + count)):
             return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def free_ports_from(first: int) -> Iterator[int]:
     """Free ports in ascending order, for servers that stop and must get the same port back."""
     for port in range(first, PORT_MAX):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        yield port
+        if _is_free(port):
+            yield port
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────
