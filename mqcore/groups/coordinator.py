@@ -79,8 +79,8 @@ class GroupCoordinator:
     # ── leadership ───────────────────────────────────────────────────────────────────────────────
 
     def lead(self, index: int, partition: Partition) -> None:
-        """Take over the groups of a partition, also again in another term. They are unavailable until they are loaded
-        from its log, in steps; and that begins when everything committed in earlier terms is known to be in it."""
+        """Take over the groups of a partition, in each term again. They are unavailable until they are loaded from its
+        log, in steps. Loading waits until the leader knows the committed end."""
         deleted_topics = self._deleted_topics(index)
         self.resign(index)
         self._shards[index] = shard = GroupShard(

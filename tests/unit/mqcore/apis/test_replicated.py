@@ -273,7 +273,7 @@ def test_a_waiting_follower_is_answered_with_an_error_when_the_term_ends() -> No
     assert errors(call.answers[0][1]) == ["NOT_LEADER_OR_FOLLOWER"]
 
 
-def test_on_a_listener_for_clients_nobody_may_pass_for_a_follower() -> None:
+def test_on_a_listener_for_clients_no_client_may_pass_for_a_follower() -> None:
     broker = Replicated()
     broker.lead(ONE, TWO)
     call = broker.call(17)
