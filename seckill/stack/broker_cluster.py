@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from seckill.stack.broker_process import BrokerFault, BrokerProcess
-from seckill.stack.child_processes import free_port
+from seckill.stack.child_processes import free_port_run
 
 CLUSTER_ID = "c2Vja2lsbC1jbHVzdGVyMQ"
 NODES = (1, 2, 3)
@@ -45,7 +45,8 @@ class BrokerCluster:
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        ports = {number: (free_port(), free_port()) for number in NODES}
+        first = free_port_run(2 * len(NODES))
+        ports = {number: (first + number - 1, first + len(NODES) + number - 1) for number in NODES}
         voters = ",".join(f"{number}@127.0.0.1:{controller}" for number, (_, controller) in ports.items())
         shared = {
             "controller.quorum.voters": voters,

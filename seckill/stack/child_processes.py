@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 from seckill.stack.health_checks import Check
@@ -22,8 +23,7 @@ from seckill.stack.health_checks import Check
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 POLL_S = 0.05
-PORT_MAX = 32_000
-LAST_PORT = 65_535
+PORT_MIN, PORT_MAX = 12_000, 32_000
 """Linux takes the ports of outgoing connections from 32768 on, so a server below gets its port back after a restart."""
 LOG_CHARACTERS_MAX = 2000
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -51,10 +51,11 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port_run(count: int) -> int:
-    """The first of `count` consecutive ports that were free a moment ago."""
+    """The first of `count` consecutive ports that were free a moment ago, for servers that may stop and must get the
+    same ports back."""
     while True:
-        first = free_port()
-        if first + count <= LAST_PORT and all(_is_free(port) for port in range(first, first + count)):
+        first = SystemRandom().randrange(PORT_MIN, PORT_MAX - count)
+        if all(_is_free(port) for port in range(first, first + count)):
             return first
 
 
