@@ -49,9 +49,9 @@ def read_control_records(batch: Buffer, header: BatchHeader) -> Iterator[Control
 
 
 def leader_change(leader: BrokerId, voters: Iterable[VoterKey], granted: Iterable[VoterKey]) -> bytes:
-    """LeaderChangeMessage version 1."""
+    """LeaderChangeMessage version 0. Version 1 adds directory ids, but Kafka's tools read every one as version 0."""
     out = Writer()
-    out.int16(1)
+    out.int16(0)
     out.int32(leader)
     for keys in (voters, granted):
         out.compact_array(list(keys), lambda key: _put_key(out, key))
@@ -61,7 +61,6 @@ def leader_change(leader: BrokerId, voters: Iterable[VoterKey], granted: Iterabl
 
 def _put_key(out: Writer, key: VoterKey) -> None:
     out.int32(key.id)
-    out.uuid(key.directory)
     out.no_tags()
 
 

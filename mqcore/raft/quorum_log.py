@@ -240,6 +240,7 @@ class QuorumLog:
     def _note_voters(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
         for header, batch in batches:
             if header.is_control:
+                check_crc(batch, header)  # a clean start has verified only the end of the log
                 for record in control_records.read_control_records(batch, header):
                     if record.type == control_records.VOTERS:
                         self._voter_sets.append((record.offset, control_records.decode_voters(record.value)))

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.schema.leader_change_message.v1.data import LeaderChangeMessage
+from kio.schema.leader_change_message.v0.data import LeaderChangeMessage
 from kio.schema.snapshot_footer_record.v0.data import SnapshotFooterRecord
 from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
 from kio.schema.voters_record.v0.data import VotersRecord
@@ -66,9 +66,9 @@ def read_by_kio(entity: type[Any], content: bytes) -> Any:
 def test_control_records_are_kafkas() -> None:
     change = control_records.leader_change(ONE.id, [ONE, TWO], [TWO])
     read = read_by_kio(LeaderChangeMessage, change)
-    assert (read.version, read.leader_id) == (1, 1)
+    assert (read.version, read.leader_id) == (0, 1)
     assert [voter.voter_id for voter in read.voters] == [1, 2]
-    assert [voter.voter_directory_id for voter in read.granting_voters] == [TWO.directory]
+    assert [voter.voter_id for voter in read.granting_voters] == [2]
     voters = read_by_kio(VotersRecord, control_records.encode_voters(VOTERS))
     assert [(voter.voter_id, voter.voter_directory_id) for voter in voters.voters] == [tuple(ONE), tuple(TWO)]
     assert read_by_kio(SnapshotHeaderRecord, control_records.snapshot_header(9)).version == 0
