@@ -39,7 +39,7 @@ SELECT request_id, user_id, sku, quantity, place FROM gateway_outcome WHERE requ
 
 
 class ProjectedRequest(NamedTuple):
-    """A request as the projection's table knows it."""
+    """A request as it is stored in the projection's table."""
 
     user_id: str
     sku: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SINCE_KEY = "admission:since"
-"""When this run of Redis started to remember. Older requests may have been forgotten."""
+"""The time since which this run of Redis remembers requests. It may have forgotten older ones."""
 LIFE_KEY = "admission:life"
 """The run_id to which `SINCE_KEY` belongs."""
 

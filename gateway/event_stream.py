@@ -116,7 +116,7 @@ async def _send_events(
 
 
 async def _fetch_again(asked: StreamRequest) -> PurchaseStatus | None:
-    """None while the status is not known; the stream goes on."""
+    """None while the status is not known; the stream stays open."""
     try:
         return await purchase_status.fetch_status(asked.request_id, asked.signed)
     except (Problem, DatabaseError):

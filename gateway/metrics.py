@@ -1,6 +1,6 @@
 """The gateway's own /metrics: purchases by answer, its view of the queue, its circuit breaker, its event loop.
 
-The numbers live and die with the process. Values that come from tables are on the pages of the sweeps
+The numbers belong to this process. Values read from tables are on the metrics pages of the sweeps
 (`seckill sweep --metrics-port`). With several workers a scrape reaches any one of them, so PROMETHEUS_MULTIPROC_DIR
 names an empty folder in which prometheus-client shares the numbers; the page then shows their sums.
 """

@@ -25,7 +25,7 @@ Event = PurchaseDecided | UnitsReleased | OrderChanged
 
 
 class OutcomeUpdate(NamedTuple):
-    """What one or several events of a request mean to its buyer. `is_released`: its units are back in stock."""
+    """What the events of a request mean for its buyer. `is_released`: its units are back in stock."""
 
     request_id: UUID
     user_id: str

@@ -46,7 +46,7 @@ STREAMS_SHARE = 0.75
 """The share of a process's connections that event streams may use, so that purchases always find one."""
 NO_STORE = ("cache-control", "no-store")
 PARAMETERS = {
-    "{sale_id}": "([0-9]{1,18})",  # fits into 64 bits, wherever it is looked up
+    "{sale_id}": "([0-9]{1,18})",  # 18 digits fit into any 64-bit column
     "{request_id}": "([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})",
 }
 

@@ -95,6 +95,6 @@ def _response(kinds: list[str]) -> dict[str, Any]:
     }
     if any(PROBLEMS[kind].retry for kind in kinds):
         response["headers"] = {
-            "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}
+            "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
         }
     return response

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from mqcore.config import parse_config as parse_broker_config
 from mqcore.host import SystemNetwork
@@ -24,40 +22,14 @@ from seckill.config import environment
 from seckill.stack import services
 from seckill.stack.services import Layout
 from tests.architecture.commands import usage_error
+from tests.architecture.compose_file import PROJECT, ROOT, SERVICES, Service, compose, parse_bytes, without_places
 
-ROOT = Path(__file__).parents[2]
-VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}")
 OPEN = {"front", "locust", "grafana", "mqcore"}
 """The services with a published port, which only this machine can reach."""
 ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd"}
 MEMORY_MAX = 4608 << 20
 SECRET_TEXT = "a secret of at least thirty-two bytes"
 SECRET = re.compile(r"(PASSWORD|SECRET|_KEY)")
-PLACES = {
-    "--host",
-    "--web-host",
-    "--data",
-    "--listen",
-    "--metrics-port",
-    "--metrics-host",
-    "--secret-file",
-    "--callback-host",
-}
-
-Service = dict[str, Any]
-
-
-def compose(**variables: str) -> dict[str, Any]:
-    """The file as Docker reads it, with only these variables set."""
-    text = VARIABLE.sub(
-        lambda found: variables.get(found[1], found[2] or ""), (ROOT / "docker-compose.yml").read_text()
-    )
-    project: dict[str, Any] = yaml.safe_load(text.replace("$$", "$"))
-    return project
-
-
-PROJECT = compose()
-SERVICES: dict[str, Service] = PROJECT["services"]
 
 
 # ── each container ───────────────────────────────────────────────────────────────────────────────
@@ -134,7 +106,9 @@ def test_a_container_that_is_opened_to_the_outside_is_noticed() -> None:
 
 def test_the_default_containers_need_at_most_four_and_a_half_gigabytes() -> None:
     default = [service for service in SERVICES.values() if "profiles" not in service]
-    assert 2 << 30 < sum(_bytes(service["mem_limit"]) * service.get("scale", 1) for service in default) <= MEMORY_MAX
+    assert (
+        2 << 30 < sum(parse_bytes(service["mem_limit"]) * service.get("scale", 1) for service in default) <= MEMORY_MAX
+    )
 
 
 def test_all_profiles_are_known() -> None:
@@ -199,7 +173,7 @@ def test_compose_runs_what_the_stack_runs(tmp_path: Path, monkeypatch: pytest.Mo
         service = SERVICES[there.get(name, name.replace(".", "-"))]
         wanted, _ = row.command(Layout(tmp_path), 1)
         here = [*service.get("entrypoint", []), *service["command"]]
-        assert _of_the_place(here) == _of_the_place(["python", *wanted[1:]]), name
+        assert without_places(here) == without_places(["python", *wanted[1:]]), name
         assert service.get("scale", 1) == max(1, row.count), name
 
 
@@ -243,7 +217,7 @@ def test_the_brokers_listeners_are_allowed_and_its_limits_fit_into_its_memory() 
     config = parse_broker_config("", [after for word, after in pairwise(command) if word == "--set"])
     refuse_public_listeners(config, SystemNetwork())
     memory = config.socket_request_max_bytes + config.queued_max_request_bytes + config.queued_max_response_bytes
-    assert memory <= _bytes(SERVICES["mqcore"]["mem_limit"]) // 3
+    assert memory <= parse_bytes(SERVICES["mqcore"]["mem_limit"]) // 3
 
 
 # ── the way in ───────────────────────────────────────────────────────────────────────────────────
@@ -273,33 +247,6 @@ def test_front_routes_to_existing_services() -> None:
     led = dict(re.findall(r"server-template \S+ \d+ ([\w-]+):(\d+)", text))
     ports = {name: SERVICES[name]["command"][SERVICES[name]["command"].index("--port") + 1] for name in led}
     assert led == ports and set(led) == {"gateway"}
-
-
-# ── reading them ─────────────────────────────────────────────────────────────────────────────────
-
-
-SETTINGS_OF_THE_PLACE = re.compile(
-    r"(advertised\.)?listener|metrics\.|allow\.unauthenticated|inter\.broker|max\.connections|queued\.max|socket\.request"
-)
-
-
-def _of_the_place(words: list[str]) -> list[str]:
-    """A command without options that may differ: addresses, folders, secret files, metrics, and the broker's limits."""
-    kept, rest = [], iter(words)
-    for word in rest:
-        if word in PLACES:
-            next(rest)
-        elif word == "--set":
-            setting = next(rest)
-            if not SETTINGS_OF_THE_PLACE.match(setting):
-                kept += [word, setting]
-        else:
-            kept.append(word)
-    return kept
-
-
-def _bytes(text: str) -> int:
-    return int(text[:-1]) << {"m": 20, "g": 30}[text[-1]]
 
 
 def test_every_package_is_in_the_images() -> None:

@@ -23,7 +23,7 @@ from mqcore.metrics import Family, Histogram, Metrics
 from seckill.messaging.service_registry import METRICS, load_object
 from seckill.monitoring.metrics import ComputedMetric
 from seckill.report.live.residuals import Residual, as_metrics
-from tests.architecture.test_compose import SERVICES
+from tests.architecture.compose_file import SERVICES
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ASKED = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())["scrape_configs"]

@@ -25,7 +25,8 @@ from tests.simulation.raft.node import Node
 
 SIMULATION = "test_quorum_simulation.py::test_the_simulation_finds_a_seeded_bug"
 SCENARIOS = "test_quorum_scenarios.py"
-RULES = "test_voter.py"
+DISKS = "test_quorum_disks.py"
+RULES = "test_voter_leading.py"
 
 
 class Replacement(NamedTuple):
@@ -134,7 +135,7 @@ BUGS: tuple[SeededBug, ...] = (
     SeededBug(
         "M30",
         "a voter whose damaged log was cut votes and stands",
-        f"{SCENARIOS}::test_a_voter_whose_damaged_log_was_cut_does_not_vote_before_it_has_caught_up",
+        f"{DISKS}::test_a_voter_whose_damaged_log_was_cut_does_not_vote_before_it_has_caught_up",
         (Replacement(electing, "is_trusted", _always),),
     ),
     SeededBug(

@@ -6,8 +6,6 @@ rule is switched off in a control, which must fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 import pytest
@@ -21,46 +19,8 @@ from mqcore.raft.snapshots import Snapshots
 from mqcore.raft.state import Leader
 from mqcore.wire.records import Record
 from tests.simulation.raft.node import Node
+from tests.simulation.raft.quorums import epoch_of, expect_failure, followers, settled_world, write
 from tests.simulation.raft.seeded_bugs import BUGS, planted
-from tests.simulation.raft.troubles import flip_a_bit
-from tests.simulation.raft.world import World
-
-Scenario = Callable[[type[Node]], None]
-
-
-def settled_world(node_class: type[Node] = Node) -> World:
-    """Three voters, one of them active, with the same committed log."""
-    world = World(1, node_class)
-    world.straggler_rate = 0.0
-    world.start_all()
-    world.run_while(lambda: not world.is_settled())
-    return world
-
-
-def write(world: World, node: Node, count: int = 1) -> None:
-    """Have values written and acknowledged, one after the other."""
-    for _ in range(count):
-        acknowledged = len(world.invariants.acknowledged)
-        assert node.submit(b"value %d" % acknowledged)
-        world.run_while(lambda before=acknowledged: len(world.invariants.acknowledged) == before)  # type: ignore[misc]
-
-
-def followers(world: World) -> list[Node]:
-    return [node for node in world.nodes.values() if node is not world.leader()]
-
-
-def epoch_of(node: Node) -> LeaderEpoch:
-    assert node.voter is not None
-    return node.voter.epoch
-
-
-@contextmanager
-def expect_failure(bug_name: str) -> Iterator[type[Node]]:
-    """The scenario fails once the rule is switched off."""
-    bug = next(bug for bug in BUGS if bug.name == bug_name)
-    with planted(bug) as node_class, pytest.raises(AssertionError):
-        yield node_class
-
 
 # ── S25: votes ───────────────────────────────────────────────────────────────────────────────────
 
@@ -254,115 +214,16 @@ def test_s29_a_crash_at_any_change_of_a_fetched_snapshot_leaves_the_old_log_or_t
     assert outcomes == {(0, 20, 1), (8, 8, 2)}
 
 
-# ── S30: lost and damaged disks ──────────────────────────────────────────────────────────────────
-
-
-def leave_a_committed_record_on_one_disk(world: World, lose: Callable[[Node], None]) -> tuple[Node, Node, Node]:
-    """A record is committed by the leader and one follower. Then that follower's disk is lost or damaged, and the
-    leader is down, so only the third voter, which never had the record, and the second are up."""
-    leader, (second, third) = world.leader(), followers(world)
-    world.isolate(third)
-    write(world, leader, 3)
-    world.kill(leader)
-    lose(second)
-    world.cuts.clear()
-    return leader, second, third
-
-
-def test_s30_a_voter_whose_disk_was_wiped_does_not_vote_until_it_is_adopted() -> None:
-    world = settled_world()
-    leader, wiped, _ = leave_a_committed_record_on_one_disk(world, world.wipe)
-    world.run_for(20_000)
-    assert world.leaders() == [], "the third voter would overwrite the committed records"
-    leader.start()
-    world.run_while(lambda: not world.has_active_leader())
-    world.run_for(1_000)
-    assert not world.is_settled(), "the wiped voter is an observer"
-    world.adopt(wiped)
-    world.run_while(lambda: not world.is_settled())
-    world.kill(leader)
-    world.run_while(lambda: not world.has_active_leader())
-
-
-def damage(world: World) -> Callable[[Node], None]:
-    def kill_and_flip(node: Node) -> None:
-        world.kill(node)
-        assert flip_a_bit(node, 0)
-        node.start()
-        assert node.log is not None and node.log.suspect_to > node.log.end
-
-    return kill_and_flip
-
-
-def damage_a_log(node_class: type[Node]) -> None:
-    world = settled_world(node_class)
-    leader, suspect, _ = leave_a_committed_record_on_one_disk(world, damage(world))
-    world.run_for(20_000)
-    assert world.leaders() == []
-    leader.start()
-    world.run_while(lambda: not world.is_settled())
-    assert suspect.log is not None and suspect.log.suspect_to == 0
-    world.kill(leader)
-    world.run_while(lambda: not world.has_active_leader())
-
-
-def test_a_voter_whose_damaged_log_was_cut_does_not_vote_before_it_has_caught_up() -> None:
-    damage_a_log(Node)
-
-
-def test_if_a_voter_with_a_damaged_log_votes_a_committed_record_is_lost() -> None:
-    with expect_failure("M30") as node_class:
-        damage_a_log(node_class)
-
-
-def test_a_suspect_voter_is_still_suspect_after_another_start() -> None:
-    world = settled_world()
-    write(world, world.leader(), 3)
-    node, *_ = followers(world)
-    world.isolate(node)
-    damage(world)(node)
-    assert node.log is not None
-    suspect_to = node.log.suspect_to
-    world.cut_power(node)
-    node.start()
-    assert node.log.suspect_to == suspect_to > 0
-
-
-# ── founding ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("first", [1, 2, 3])
-def test_two_empty_voters_never_elect_each_other(first: int) -> None:
-    world = World(first, founder=1)
-    world.nodes[2].start()
-    world.nodes[3].start()
-    world.run_for(20_000)
-    assert world.leaders() == []
-    world.nodes[1].start()
-    world.run_while(lambda: not world.is_settled())
-    assert world.leader().id == 1
-
-
-def test_a_single_voter_grows_to_three_and_keeps_its_log() -> None:
-    world = World(4)
-    founder = world.nodes[1]
-    founder.start()
-    world.run_while(lambda: not world.has_active_leader())
-    write(world, founder, 100)
-    world.start_all()
-    world.run_while(lambda: not world.is_settled())
-    assert all(node.image.digest == founder.image.digest for node in world.nodes.values())
-
-
 # ── the controls mean something ──────────────────────────────────────────────────────────────────
 
 
 def test_every_seeded_bug_names_a_test_that_exists() -> None:
+    import tests.simulation.raft.test_quorum_disks as disks
     import tests.simulation.raft.test_quorum_scenarios as scenarios
     import tests.simulation.raft.test_quorum_simulation as simulation
-    import tests.unit.mqcore.raft.test_voter as voter
+    import tests.unit.mqcore.raft.test_voter_leading as rules
 
-    files = {module.__name__.rpartition(".")[2] + ".py": module for module in (scenarios, simulation, voter)}
+    files = {module.__name__.rpartition(".")[2] + ".py": module for module in (disks, scenarios, simulation, rules)}
     for bug in BUGS:
         file, _, test = bug.killed_by.partition("::")
         assert hasattr(files[file], test), bug.name

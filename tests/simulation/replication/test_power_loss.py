@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulation.replication.bench import Bench
 from tests.simulation.replication.records import RecordId
-from tests.simulation.replication.scenarios import acknowledged
+from tests.simulation.replication.scenario_steps import acknowledged
 from tests.simulation.replication.setup import Setup
 
 Scenario = Callable[..., list[RecordId]]
