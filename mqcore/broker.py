@@ -88,7 +88,9 @@ class Broker:
         partitions = sum(len(topic.partitions) for topic in image.topics.values())
         allowed = descriptors.connections_allowed(config.max_connections, world.open_files_max, partitions)
         self.config = replace(config, max_connections=allowed)
-        self.controller = ActiveController(self.quorum, self.observer, world.clock, self._controller_settings())
+        self.controller = ActiveController(
+            self.quorum, self.observer, world.clock, self._controller_settings(), lambda: self.quorum.lost_nodes()
+        )
         self.member = self._make_member()
         self.groups = GroupCoordinator(
             GroupRules.of(self.config),

@@ -99,15 +99,13 @@ class ClusterMember:
     async def join(self, registration: RegisterBroker, assignments: Assignments) -> None:
         """Register, take over what the metadata assign, and return when the controller counts this broker as active."""
         self._assignments = assignments
-        rules = LifecycleRules(
-            heartbeat_ms=self._config.broker_heartbeat_interval_ms,
-            shutdown_timeout_ms=self._config.controlled_shutdown_timeout_ms,
-        )
+        rules = LifecycleRules.of(self._config)
         self._registering = Registering(
             registration, rules, self.controller, self._observer, self._world.clock, self._follow_membership
         )
         self._remote.on_membership_lost = self._registering.connection_lost
         self._observer.add_listener(self._follow_metadata)
+        self._remote.start()
         self._proposals.start()
         self._registering.start()
         await self._running.wait()

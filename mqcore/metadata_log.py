@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mqcore.config import BrokerConfig
 from mqcore.controller.observer import MetadataObserver
@@ -14,7 +15,6 @@ from mqcore.identity import BrokerId
 from mqcore.log.errors import LogFault
 from mqcore.partitions.flusher import Flusher
 from mqcore.raft import founding
-from mqcore.raft.driver import Send
 from mqcore.raft.messages import VoterKey
 from mqcore.raft.quorum import Quorum
 from mqcore.raft.quorum_file import BadQuorumFile
@@ -22,6 +22,9 @@ from mqcore.raft.ready import QuorumRules
 from mqcore.raft.snapshots import DamagedSnapshot
 from mqcore.wire.batches import BadBatch
 from mqcore.wire.frames import BadFrame
+
+if TYPE_CHECKING:
+    from mqcore.raft.senders import Senders
 
 
 class CannotStart(Exception):
@@ -49,19 +52,23 @@ def open_quorum(
         config.controller_quorum_fetch_timeout_ms,
         config.controller_quorum_election_timeout_ms,
     )
+    others = _other_voters(config, world, folder.cluster_id, rules)
     try:
-        return Quorum(
+        quorum = Quorum(
             VoterKey(BrokerId(config.node_id), folder.directory_id),
             rules,
             world.disk,
             world.clock,
             world.threads,
             lambda: _random(world.chance),
-            _sender(config, world, folder.cluster_id, rules),
+            _nobody_else if others is None else others.send,
             flusher.request_sync,
             on_failure,
             is_clean=is_clean,
         )
+        if others is not None:
+            quorum.lost_nodes = others.lost_nodes
+        return quorum
     except founding.UnusableFolder as fault:
         raise CannotStart(f"the data folder {config.log_dirs} {fault}") from fault
     except (OSError, LogFault, BadQuorumFile, DamagedSnapshot, BadBatch) as fault:
@@ -81,14 +88,14 @@ def _random(chance: Chance) -> float:
     return chance.new_uuid().int / (1 << 128)
 
 
-def _sender(config: BrokerConfig, world: World, cluster_id: str, rules: QuorumRules) -> Send:
+def _other_voters(config: BrokerConfig, world: World, cluster_id: str, rules: QuorumRules) -> Senders | None:
     """The import is here because the only voter sends nothing, and starts faster without it."""
     if len(rules.node_ids) == 1:
-        return _nobody_else
+        return None
     from mqcore.raft.senders import Senders
 
     addresses = {BrokerId(node): (address.host, address.port) for node, address in config.voters().items()}
-    return Senders(world.clock, world.network, addresses, config.node_id, cluster_id, rules).send
+    return Senders(world.clock, world.network, addresses, config.node_id, cluster_id, rules)
 
 
 def _nobody_else(node: BrokerId, request: object, on_outcome: object) -> None:

@@ -22,6 +22,9 @@ from mqcore.raft.state import Election, Follower, Unattached
 from mqcore.raft.view import View
 from mqcore.wire.errors import ErrorCode
 
+LOST_REQUEST_SHARE = 0.25
+"""Of the fetch timeout: how long a follower goes on asking a leader whose connection broke."""
+
 # ── finding and following a leader ───────────────────────────────────────────────────────────────
 
 
@@ -81,11 +84,16 @@ def _fetch_request(view: View) -> FetchRequest:
 
 
 def lose_request(view: View, request: Request) -> Ready:
-    """The request has failed, or the shell could not store its answer. A snapshot is fetched from its beginning."""
+    """The request has failed, or the shell could not store its answer. A snapshot is fetched from its beginning.
+
+    A process that dies closes its connections, so the follower waits only a little longer for this leader."""
     role = view.state.role
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
-    return view.step(role._replace(asked=None, download=None, retry_at=view.after(view.rules.retry_ms)))
+    deadline = min(role.deadline, view.after(view.rules.fetch_timeout_ms * LOST_REQUEST_SHARE))
+    return view.step(
+        role._replace(asked=None, download=None, retry_at=view.after(view.rules.retry_ms), deadline=deadline)
+    )
 
 
 def take_response(view: View, request: Request, response: FetchResponse | FetchSnapshotResponse) -> Ready:

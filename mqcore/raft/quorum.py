@@ -72,6 +72,8 @@ class Quorum:
         self.name = FOLDER
         self.watchers = Watchers()
         self.offline_reason: str | None = None
+        self.lost_nodes: Callable[[], Iterable[BrokerId]] = tuple
+        """The voters that this node cannot reach."""
         self._clock = clock
         self._request_sync = request_sync
         self._on_failure = on_failure

@@ -62,6 +62,10 @@ class Senders:
         elif self._faults.pop(node, None) is not None:
             log.info("voter reached again", extra={"voter": node})
 
+    def lost_nodes(self) -> frozenset[BrokerId]:
+        """The voters whose last request failed."""
+        return frozenset(self._faults)
+
     def close(self) -> None:
         for link in self._links.values():
             link.close()
