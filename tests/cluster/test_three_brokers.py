@@ -21,6 +21,7 @@ from tests.cluster.watching import (
     make_topic,
     produce,
     read_all,
+    until_adopted,
     until_in_sync,
     until_led,
 )
@@ -148,6 +149,7 @@ def test_a_broker_whose_disk_was_lost_copies_everything_again(
     wiped.format(founder=False)
     wiped.start()
     until_in_sync(cluster, topic, {1, 2, 3})
+    until_adopted(cluster, wiped)  # until then only two of the three can vote
     cluster.nodes[1].kill()
     until_led(cluster, topic, without=cluster.nodes[1])
     assert read_all(cluster, topic) == VALUES

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
@@ -65,6 +68,29 @@ def until_led(cluster: BrokerCluster, topic: str, without: ClusterNode) -> None:
             return False
 
     wait_until(holds, f"{topic} to be led without node {without.number}", PATIENCE_S)
+
+
+def until_adopted(cluster: BrokerCluster, node: ClusterNode) -> None:
+    """Let a node vote that came back with another folder. It has to catch up first."""
+    command = [sys.executable, "-m", "mqcore", "quorum", "adopt", "--bootstrap-server", cluster.nodes[1].address]
+
+    def adopted() -> bool:
+        done = subprocess.run([*command, "--node-id", str(node.number)], capture_output=True, text=True, check=False)
+        return done.returncode == 0 and len(voters(cluster)) == len(cluster.nodes)
+
+    wait_until(adopted, f"node {node.number} to be a voter again", PATIENCE_S)
+
+
+def voters(cluster: BrokerCluster) -> set[int]:
+    """The nodes that vote; a node with a new folder, which does not, is among the observers."""
+    admin = KafkaAdminClient(bootstrap_servers=cluster.address.split(","))
+    try:
+        [topic] = admin.describe_metadata_quorum()["topics"]
+        partition = topic["partitions"][0]
+        observers = {each["replica_id"] for each in partition["observers"]}
+        return {each["replica_id"] for each in partition["current_voters"]} - observers
+    finally:
+        admin.close()
 
 
 def produce(cluster: BrokerCluster, topic: str, values: list[bytes], partition: int = 0) -> list[int]:

@@ -94,7 +94,7 @@ def test_a_leader_keeps_its_epoch_against_a_stranger(broker: RunningBroker) -> N
     assert ask(broker, vote).error is ErrorCode.INVALID_VOTER_KEY
 
 
-@pytest.mark.parametrize("key", sorted(set(CONTROLLER_TABLE) - {18}))
+@pytest.mark.parametrize("key", [1, 52, 53, 54, 59])
 def test_a_node_of_another_cluster_is_refused(broker: RunningBroker, key: int) -> None:
     quorum = broker.services.quorum
     requests: dict[int, Request] = {
