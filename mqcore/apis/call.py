@@ -35,6 +35,8 @@ class Api:
     first_version: int
     last_version: int
     first_served: int | None = None  # lower versions are advertised but refused (Produce 0–2)
+    forwarded: bool = False
+    """Whether another node serves it while that is the active controller."""
 
 
 class Call(Protocol):
