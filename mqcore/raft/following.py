@@ -22,9 +22,6 @@ from mqcore.raft.state import Election, Follower, Unattached
 from mqcore.raft.view import View
 from mqcore.wire.errors import ErrorCode
 
-LOST_REQUEST_SHARE = 0.25
-"""Of the fetch timeout: how long a follower goes on asking a leader whose connection broke."""
-
 # ── finding and following a leader ───────────────────────────────────────────────────────────────
 
 
@@ -86,14 +83,16 @@ def _fetch_request(view: View) -> FetchRequest:
 def lose_request(view: View, request: Request) -> Ready:
     """The request has failed, or the shell could not store its answer. A snapshot is fetched from its beginning.
 
-    A process that dies closes its connections, so the follower waits only a little longer for this leader."""
+    A leader whose process died closes its connections, so the follower gives it less time from now on: a random time,
+    because all followers notice at once. If the leader lives, the next fetch is answered; and if only this follower has
+    lost it, the others refuse their pre-votes."""
     role = view.state.role
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
-    deadline = min(role.deadline, view.after(view.rules.fetch_timeout_ms * LOST_REQUEST_SHARE))
-    return view.step(
-        role._replace(asked=None, download=None, retry_at=view.after(view.rules.retry_ms), deadline=deadline)
-    )
+    grace_ms = view.rules.lost_request_grace_ms * (1 + view.random())
+    deadline = min(role.deadline, view.after(grace_ms))
+    retry_at = view.after(view.rules.retry_ms)
+    return view.step(role._replace(asked=None, download=None, retry_at=retry_at, deadline=deadline))
 
 
 def take_response(view: View, request: Request, response: FetchResponse | FetchSnapshotResponse) -> Ready:

@@ -24,6 +24,8 @@ class QuorumRules(NamedTuple):
     election_timeout_ms: int = 1_000
     fetch_wait_ms: int = 500
     retry_ms: int = 50
+    lost_request_grace_ms: int = 300
+    """A follower waits this long, or up to twice as long, for its leader after a fetch has failed."""
 
 
 class LogView(Protocol):

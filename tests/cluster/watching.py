@@ -76,19 +76,17 @@ def until_adopted(cluster: BrokerCluster, node: ClusterNode) -> None:
 
     def adopted() -> bool:
         done = subprocess.run([*command, "--node-id", str(node.number)], capture_output=True, text=True, check=False)
-        return done.returncode == 0 and len(voters(cluster)) == len(cluster.nodes)
+        return done.returncode == 0
 
-    wait_until(adopted, f"node {node.number} to be a voter again", PATIENCE_S)
+    wait_until(adopted, f"node {node.number} to be adopted", PATIENCE_S)
+    wait_until(lambda: node.number in voters(cluster), f"node {node.number} to be a voter again", PATIENCE_S)
 
 
 def voters(cluster: BrokerCluster) -> set[int]:
-    """The nodes that vote; a node with a new folder, which does not, is among the observers."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.address.split(","))
     try:
         [topic] = admin.describe_metadata_quorum()["topics"]
-        partition = topic["partitions"][0]
-        observers = {each["replica_id"] for each in partition["observers"]}
-        return {each["replica_id"] for each in partition["current_voters"]} - observers
+        return {each["replica_id"] for each in topic["partitions"][0]["current_voters"]}
     finally:
         admin.close()
 

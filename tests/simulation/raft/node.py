@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from tests.simulation.raft.world import World
 
 RULES = QuorumRules(frozenset(BrokerId(number) for number in (1, 2, 3)))
-FAST_RULES = RULES._replace(fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20)
+FAST_RULES = RULES._replace(
+    fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20, lost_request_grace_ms=100
+)
 PART_BYTES = 150
 RETRY_MS = 50
 FETCH_BYTES = 400

@@ -66,6 +66,25 @@ def test_a_response_to_an_earlier_fetch_is_dropped() -> None:
     assert driver.decide(Answered(TWO.id, again, response(records=b"batch"))).log == AppendFetched(b"batch")
 
 
+def test_a_follower_that_has_lost_its_leader_stands_before_the_fetch_timeout() -> None:
+    """A leader that was killed closes its connections."""
+    driver, request = following()
+    driver.decide(Unanswered(TWO.id, request))
+    driver.pass_time(2 * RULES.lost_request_grace_ms)
+    assert 2 * RULES.lost_request_grace_ms < RULES.fetch_timeout_ms
+    assert isinstance(driver.decide(Tick()).state.role, Prospective)
+
+
+def test_a_leader_that_answers_the_next_fetch_has_its_full_time_again() -> None:
+    driver, request = following()
+    driver.decide(Unanswered(TWO.id, request))
+    driver.pass_time(RULES.retry_ms)
+    [(_, again)] = driver.decide(Tick()).sends
+    driver.decide(Answered(TWO.id, again, response()))
+    driver.pass_time(RULES.fetch_timeout_ms - 1)
+    assert isinstance(driver.decide(Tick()).state.role, Follower)
+
+
 def test_the_log_is_cut_where_the_epoch_ends_in_either_log() -> None:
     for diverging, end in ((EpochEnd(1, 7), 7), (EpochEnd(1, 99), 8), (EpochEnd(0, 3), 0)):
         driver, request = following()
