@@ -10,13 +10,14 @@ with -9 or frozen. At the end `tests.conformance.history` looks for records that
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,8 @@ TOPIC = "chaos"
 PARTITIONS = 6
 WRITERS = ("ann", "ben", "cid")
 TROUBLE_EVERY_S = 5.0
+PAUSE_S = 0.012
+"""Of each writer between two rounds over all partitions: together about 1,500 records a second."""
 DRAIN_S = 180.0
 
 
@@ -44,6 +47,14 @@ class TimedWriter(ConfluentWriter):
     def __init__(self, name: str, address: str, topic: str, partitions: int) -> None:
         super().__init__(name, address, topic, partitions)
         self.times: dict[int, list[float]] = {partition: [] for partition in range(partitions)}
+
+    def records(self) -> Iterator[Sent]:
+        for number in itertools.count():
+            for partition in range(self.partitions):
+                if self.enough.is_set():
+                    return
+                yield Sent(self.name, partition, number)
+            time.sleep(PAUSE_S)
 
     def _hear(self, sent: Sent, error: KafkaError | None, message: Message) -> None:
         super()._hear(sent, error, message)
