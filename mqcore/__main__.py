@@ -147,21 +147,25 @@ def _serve(options: argparse.Namespace) -> int:
     os.umask(0o077)  # only the broker's own account may read records
 
     async def run() -> int:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
         try:
             refuse_public_listeners(config, SystemNetwork())  # before `real_world` creates the data folder
             broker = Broker(config, real_world(config.log_dirs))
-            await broker.start()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stopped.set)
+            broker.failed.add_done_callback(lambda _: stopped.set())
+            start = asyncio.create_task(broker.start())  # a broker of several may wait for the others
+            await asyncio.wait([start, asyncio.create_task(stopped.wait())], return_when=asyncio.FIRST_COMPLETED)
+            if start.done():
+                start.result()
+            start.cancel()
             gc.enable()
             gc.freeze()  # objects from the start stay alive, so later collections (and their pauses) can skip them
         except (DirectoryLocked, ForeignFolder, CannotListen, CannotStart) as error:
             return _fail(str(error))
         except OSError as error:
             return _fail(f"the data folder {config.log_dirs} cannot be used: {error}")
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
-        broker.failed.add_done_callback(lambda _: stopped.set())
         await stopped.wait()
         await broker.stop()
         return _fail(broker.failed.result()) if broker.failed.done() else 0
