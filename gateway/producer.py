@@ -79,7 +79,7 @@ class QueueProducer:
         Raises `SlotUnavailable` or `KafkaError` if the record was not sent.
         """
         assert self.writer is not None
-        self.writer.send(key, value, headers).add_both(partial(self._settle, on_settled))
+        self.writer.send(key, value, headers, partial(self._settle, on_settled))
 
     def close(self) -> None:
         """Give up the lease once everything that was sent is settled. Blocks."""

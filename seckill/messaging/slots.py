@@ -13,7 +13,8 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -112,8 +113,17 @@ class SlotWriter:
         if not self._is_leased.wait(FIRST_LEASE_SECONDS_MAX):
             raise NoLease("no lease yet")
 
-    def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> Any:
-        """Returns the producer's future, at once. Raises `SlotUnavailable` if the slot takes nothing at the moment."""
+    def send(
+        self,
+        key: bytes,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes]] = (),
+        on_settled: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Returns the producer's future, at once. Raises `SlotUnavailable` if the slot takes nothing at the moment.
+
+        `on_settled` is called on the producer's thread, with the record's metadata or with an exception.
+        """
         known = self._begin_send()
         version = known.table.version
         try:
@@ -127,7 +137,7 @@ class SlotWriter:
         except BaseException:
             self._end_send(version)
             raise
-        sent.add_both(lambda _: self._end_send(version))
+        sent.add_both(partial(self._settle, version, on_settled))
         return sent
 
     def partition_for(self, key: bytes) -> tuple[str, int] | None:
@@ -151,6 +161,11 @@ class SlotWriter:
                 raise NoLease("no lease yet")
             self._under_way[known.table.version] += 1
             return known
+
+    def _settle(self, version: int, on_settled: Callable[[Any], None] | None, outcome: Any) -> None:
+        self._end_send(version)
+        if on_settled is not None:
+            on_settled(outcome)
 
     def _end_send(self, version: int) -> None:
         self._ended.append(version)  # without the lock, for which the producer's thread and the loop would compete

@@ -52,26 +52,32 @@ def user_of_bearer(authorization: str) -> str:
 
 def sign_text(purpose: str, text: str) -> str:
     """The text, which anyone can decode, with our signature."""
-    encoded = base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
-    return f"{encoded}.{_signature(settings.SECRET_KEY, purpose, encoded)}"
+    content = text.encode()
+    return f"{_encode(content)}.{_signature(settings.SECRET_KEY, purpose, content)}"
 
 
 def verify_text(purpose: str, token: str) -> str | None:
     """The text that was signed for this purpose; None if the signature does not match."""
     encoded, _, signature = token.partition(".")
     try:
-        is_ours = hmac.compare_digest(_signature(settings.SECRET_KEY, purpose, encoded), signature) or any(
-            hmac.compare_digest(_signature(key, purpose, encoded), signature) for key in settings.SECRET_KEY_FALLBACKS
+        content = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+        if _encode(content) != encoded:
+            return None  # another spelling of the same bytes
+        is_ours = hmac.compare_digest(_signature(settings.SECRET_KEY, purpose, content), signature) or any(
+            hmac.compare_digest(_signature(key, purpose, content), signature) for key in settings.SECRET_KEY_FALLBACKS
         )
-    except (ValueError, TypeError):  # not UTF-8, not ASCII
+        return content.decode() if is_ours else None
+    except (ValueError, TypeError):  # not base64, not UTF-8, not ASCII
         return None
-    return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode() if is_ours else None
 
 
-def _signature(key: str, purpose: str, encoded: str) -> str:
-    """Of the encoded text, so no other spelling of the same text is valid."""
+def _encode(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _signature(key: str, purpose: str, content: bytes) -> str:
     state = _state(key, purpose).copy()
-    state.update(encoded.encode())
+    state.update(content)
     return state.hexdigest()
 
 

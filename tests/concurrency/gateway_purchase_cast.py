@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -41,10 +41,13 @@ class Writer:
     held: list[Future] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> Future:
+    def send(
+        self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]], on_settled: Callable[[Any], None]
+    ) -> None:
         if self.fault is not None:
             raise self.fault
         future = Future()
+        future.add_both(on_settled)
         with self.lock:
             self.sent.append({"key": key, "value": value, "headers": headers})
             offset = len(self.sent) - 1
@@ -52,10 +55,6 @@ class Writer:
             self.held.append(future)
         else:
             acknowledge(future, offset)
-        return future
-
-    def topic_for(self, key: bytes) -> str:
-        return PURCHASE_REQUESTS.name
 
     def partition_for(self, key: bytes) -> Partition | None:
         return PURCHASE_REQUESTS.name, 0
