@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from loadtest.kafka_cluster import ApacheKafkaCluster
 from seckill.stack.broker_cluster import BrokerCluster, ClusterNode
-from tests.cluster.peer import ApacheKafkaCluster
 from tests.cluster.watching import PATIENCE_S, leaders, make_topic, until_in_sync
 from tests.conformance.crowd import ConfluentReader, ConfluentWriter, PythonReader, Reader
 from tests.conformance.history import History, Sent, anomalies

@@ -2,6 +2,7 @@
 
 `TEST_BROKER=kafka pytest tests/conformance` runs the same tests against Apache Kafka. If one fails there too, the test
 is wrong and not the broker. `TEST_BROKER=kafka pytest tests/concurrency tests/journeys` runs the sale on it.
+`TEST_BROKER=cluster` runs the tests against three of our brokers, with three replicas of each topic by default.
 """
 
 from __future__ import annotations
@@ -16,16 +17,55 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from loadtest.kafka_jars import java
+from seckill.stack.broker_cluster import BrokerCluster
 from seckill.stack.broker_process import BrokerProcess
 from seckill.stack.child_processes import free_port
 from seckill.stack.health_checks import is_broker
 
 IS_KAFKA = os.environ.get("TEST_BROKER") == "kafka"
+IS_CLUSTER = os.environ.get("TEST_BROKER") == "cluster"
 
 
 def make_broker(folder: Path, settings: Mapping[str, str] | None = None) -> BrokerProcess:
     """A broker that is not started yet: mqcore, unless `TEST_BROKER` says otherwise."""
+    if IS_CLUSTER:
+        return ThreeBrokers(folder, settings)
     return ApacheKafka(folder, settings) if IS_KAFKA else BrokerProcess(folder, settings)
+
+
+class ThreeBrokers(BrokerProcess):
+    """A cluster in place of one broker. Tests that look at a port or a folder see the first broker's."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.cluster = BrokerCluster(folder, settings)
+        self.first = self.cluster.nodes[1]
+        super().__init__(self.first.folder, self.first.settings, self.first.port)
+
+    @property
+    def address(self) -> str:
+        return self.cluster.address
+
+    @property
+    def pid(self) -> int:
+        return self.first.pid
+
+    @property
+    def log(self) -> str:
+        return self.cluster.log
+
+    def start(self) -> Self:
+        self.cluster.start()
+        return self
+
+    def stop(self) -> int:
+        self.cluster.stop()
+        return 0
+
+    def kill(self) -> None:
+        self.cluster.kill()
+
+    def has_crashed(self) -> bool:
+        return any(node.has_crashed() for node in self.cluster.nodes.values())
 
 
 class ApacheKafka(BrokerProcess):
