@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from mqcore.apis.call import LATER, Api, Call, Later, Response
-from mqcore.apis.lookup import find_led_in_epoch
+from mqcore.apis.lookup import find_led_in_epoch, find_partition
 from mqcore.host import Clock
 from mqcore.log.errors import LogFault
 from mqcore.partitions.partition import Partition
@@ -35,6 +35,9 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+DEBUGGER = -2
+"""As the replica id: the client wants to see the copy of the broker that it asks. Kafka knows the same number."""
 
 TURN_MS_MAX = 5
 UNTIMED_STEPS = 4  # a search this short never yields
@@ -93,11 +96,23 @@ def _response(request: ListOffsetsRequest, call: Call) -> Search:
         for wanted in topic.partitions:
             if requested[topic.name, wanted.partition_index] > 1:  # each search may decompress a batch
                 result: Response = {"error_code": ErrorCode.INVALID_REQUEST}
+            elif request.replica_id == DEBUGGER:
+                result = _end_of_copy(call, topic.name, wanted)
             else:
                 result = yield from _partition(call, topic.name, wanted, committed_only)
             partitions.append({"partition_index": wanted.partition_index, **result})
         topics.append({"name": topic.name, "partitions": partitions})
     return {"topics": topics}
+
+
+def _end_of_copy(call: Call, topic: str, wanted: ListOffsetsPartition) -> Response:
+    """Where the log of this broker's copy ends, whatever its role."""
+    if wanted.timestamp != LATEST:
+        return {"error_code": ErrorCode.INVALID_REQUEST}
+    partition = find_partition(call.services, topic, None, wanted.partition_index)
+    if isinstance(partition, ErrorCode):
+        return {"error_code": partition}
+    return {"timestamp": -1, "offset": partition.log_end_offset, "leader_epoch": partition.leader_epoch}
 
 
 def _partition(call: Call, topic: str, wanted: ListOffsetsPartition, committed_only: bool) -> Search:

@@ -81,7 +81,7 @@ def run_suite(broker: BrokerProcess, scratch: Path) -> dict[str, str]:
     report = scratch / "report.xml"
     environment = {
         **os.environ,
-        "KAFKA_URI": f"kafka://{broker.address}",
+        "KAFKA_URI": f"kafka://127.0.0.1:{broker.port}",
         "KAFKA_VERSION": "4.2",
         "KAFKA_ROOT": str(scratch),  # must exist but is never read
     }

@@ -8,7 +8,7 @@ import pytest
 
 from mqcore.apis import list_offsets, offset_for_leader_epoch
 from mqcore.apis.call import Later
-from mqcore.identity import LeaderEpoch
+from mqcore.identity import LeaderEpoch, Offset
 from mqcore.wire.errors import ErrorCode
 from mqcore.wire.records import Record
 from mqcore.wire.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -25,11 +25,11 @@ LATEST, EARLIEST, LARGEST = -1, -2, -3
 
 
 def offset_at(
-    broker: MemoryBroker, timestamp: int, *, version: int = 11, isolation: int = 0, topic: str = ORDERS
+    broker: MemoryBroker, timestamp: int, *, version: int = 11, isolation: int = 0, topic: str = ORDERS, asks: int = -1
 ) -> Any:
     wanted = ListOffsetsPartition(timestamp=timestamp)
     topics = [ListOffsetsTopic(name=topic, partitions=[wanted])]
-    request = ListOffsetsRequest(isolation_level=isolation, topics=topics)
+    request = ListOffsetsRequest(replica_id=asks, isolation_level=isolation, topics=topics)
     response = list_offsets.handle(request, broker.call(version))
     assert not isinstance(response, Later)
     (answer,) = response["topics"][0]["partitions"]
@@ -51,6 +51,19 @@ def test_the_latest_and_earliest_offsets_are_the_ends_of_the_log() -> None:
     assert offset_at(broker, EARLIEST) == (0, -1)
     broker.harnesses[ORDERS].partition.delete_records(2)
     assert offset_at(broker, EARLIEST) == (2, -1)
+
+
+def test_a_debugger_sees_the_end_of_the_copy_and_clients_only_what_is_committed() -> None:
+    broker = filled()
+    partition = broker.harnesses[ORDERS].partition
+    partition.high_watermark = Offset(2)  # the followers of a leader have copied no more
+    assert offset_at(broker, LATEST) == (2, -1)
+    assert offset_at(broker, LATEST, asks=list_offsets.DEBUGGER) == (3, -1)
+    assert offset_at(broker, EARLIEST, asks=list_offsets.DEBUGGER) == "INVALID_REQUEST"
+    assert offset_at(broker, LATEST, topic="missing", asks=list_offsets.DEBUGGER) == "UNKNOWN_TOPIC_OR_PARTITION"
+    partition.await_term("it leads no more")
+    assert offset_at(broker, LATEST) == "NOT_LEADER_OR_FOLLOWER"
+    assert offset_at(broker, LATEST, asks=list_offsets.DEBUGGER) == (3, -1)
 
 
 @pytest.mark.parametrize(
