@@ -77,8 +77,10 @@ class Assignments:
         *,
         file_settings: Mapping[str, str],
         threads: Executor | None = None,
+        on_lead: Callable[[], None] = lambda: None,
     ) -> None:
-        """`threads` open the logs, so that heartbeats go on meanwhile. A broker without others opens them at once."""
+        """`threads` open the logs, so that heartbeats go on meanwhile; a broker without others opens them at once.
+        `on_lead` is called when this broker begins to lead a partition."""
         self._image = image
         self._partitions = partitions
         self._replication = replication
@@ -87,6 +89,7 @@ class Assignments:
         self._clock = clock
         self._file_settings = file_settings
         self._threads = threads
+        self._on_lead = on_lead
         self._opening: set[TopicIdPartition] = set()
         self._me = membership().me
         self._delta = MetadataDelta(self._me)
@@ -189,8 +192,10 @@ class Assignments:
         if term.leader == self._me:
             self._replication.drop(partition)
             partition.lead(term, self._membership(), self._clock.now().monotonic_ms)
-            if coordinator is not None and not was_leader:
-                coordinator.lead(partition.index, partition)
+            if not was_leader:
+                self._on_lead()
+                if coordinator is not None:
+                    coordinator.lead(partition.index, partition)
         else:
             if coordinator is not None:
                 coordinator.resign(partition.index)

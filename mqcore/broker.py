@@ -109,6 +109,7 @@ class Broker:
             world.clock,
             file_settings=file_settings,
             threads=world.threads.pool(OPENING_THREADS, "open") if self.is_in_cluster else None,
+            on_lead=self.member.on_lead,
         )
         self.services = self._make_services(file_settings)
         self.listeners = Listeners(self.services)

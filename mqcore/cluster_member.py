@@ -85,6 +85,9 @@ class ClusterMember:
     def membership(self) -> Membership:
         return Membership(self._me, self.broker_epoch, self._is_eligible, self._rules)
 
+    def on_lead(self) -> None:
+        self.replica_fetches.begin_to_lead()
+
     def _is_eligible(self, broker: BrokerId, broker_epoch: int) -> bool:
         registered = self._observer.image.brokers.get(broker)
         return registered is not None and registered.is_active and registered.broker_epoch == broker_epoch

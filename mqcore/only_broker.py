@@ -46,6 +46,10 @@ class Member(Protocol):
 
     def membership(self) -> Membership: ...
 
+    def on_lead(self) -> None:
+        """This broker begins to lead a partition."""
+        ...
+
     async def join(self, registration: RegisterBroker, assignments: Assignments) -> None:
         """Register, and take over what the metadata assign. Raises `CannotStart`."""
         ...
@@ -82,6 +86,9 @@ class OnlyBroker:
 
     def membership(self) -> Membership:
         return Membership(self._me, self.broker_epoch)
+
+    def on_lead(self) -> None:
+        """Nobody waits to copy it."""
 
     async def join(self, registration: RegisterBroker, assignments: Assignments) -> None:
         active: asyncio.Future[JournalFault | None] = asyncio.Future()

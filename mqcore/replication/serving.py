@@ -8,7 +8,7 @@ next answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from mqcore.host import Clock, Timer
@@ -20,6 +20,9 @@ from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadResult,
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.fast_primitives import size_of
 from mqcore.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
+
+NEW_LEADER_ANSWERS_MS: Final = (10, 100)
+"""After a new term has begun here. The second one is for followers that are slow to hear of it."""
 
 FetchedTopics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
 OnAnswer = Callable[[FetchedTopics], None]
@@ -33,6 +36,21 @@ class ReplicaFetches:
         self.clock = clock
         self.listener = listener
         self.response_bytes_max = response_bytes_max
+        self.waiting: set[WaitingFollower] = set()
+        self._is_leading_more = False
+
+    def begin_to_lead(self) -> None:
+        """This broker leads one more partition. Followers whose requests wait here cannot ask for it before they have
+        an answer, so they get one when the metadata have reached them, too."""
+        if not self._is_leading_more:
+            self._is_leading_more = True
+            for delay_ms in NEW_LEADER_ANSWERS_MS:
+                self.clock.call_later(delay_ms, self._answer_all)
+
+    def _answer_all(self) -> None:
+        self._is_leading_more = False
+        for fetch in list(self.waiting):
+            fetch.answer()
 
     def serve(self, request: FetchRequest, on_answer: OnAnswer) -> WaitingFollower | None:
         """Call `on_answer` once: now, or later, unless the returned fetch is cancelled before."""
@@ -114,7 +132,8 @@ class WaitingFollower:
 
     def _wait(self) -> None:
         self.is_waiting = True
-        self._timer = self._server.clock.call_later(self._request.max_wait_ms, self._answer)
+        self._server.waiting.add(self)
+        self._timer = self._server.clock.call_later(self._request.max_wait_ms, self.answer)
         for partition in self._watched():
             partition.append_watchers.add(self, self._on_change)
 
@@ -124,9 +143,9 @@ class WaitingFollower:
     def _on_change(self) -> None:
         """Answer after this turn of the loop, so that one answer has all its appends."""
         if self._wake_up is None:
-            self._wake_up = self._server.clock.call_soon(self._answer)
+            self._wake_up = self._server.clock.call_soon(self.answer)
 
-    def _answer(self) -> None:
+    def answer(self) -> None:
         if self.is_waiting:
             self.cancel()
             self._on_answer(self._read()[0])
@@ -134,6 +153,7 @@ class WaitingFollower:
     def cancel(self) -> None:
         """Forget the fetch; no answer will be sent."""
         self.is_waiting = False
+        self._server.waiting.discard(self)
         for timer in (self._timer, self._wake_up):
             if timer is not None:
                 timer.cancel()

@@ -291,3 +291,22 @@ def test_a_fetch_of_a_broker_without_a_replica_moves_nothing() -> None:
     fetch.handle(follower_request(3, broker=9), call)
     assert errors(call.answers[0][1]) == ["UNKNOWN_LEADER_EPOCH"]
     assert broker.partition.high_watermark == 2
+
+
+def test_a_waiting_follower_is_answered_when_this_broker_begins_to_lead_another_partition() -> None:
+    """Its next request can then name that partition, too."""
+    broker = Replicated()
+    broker.lead(ONE, TWO, THREE)
+    fetches = broker.services.replica_fetches
+    assert fetches is not None
+    log, answers = broker.partition.log, list[object]()
+    want = FetchPartition(0, EPOCH, log.end_offset, log.epochs.last_epoch, 0, 1 << 20)
+    topics = [FetchTopic(None, IDS[ORDERS], [want])]
+    fetches.serve(FetchRequest(500, 1, 1 << 20, 0, 0, -1, topics, replica_id=TWO, replica_epoch=12), answers.append)
+    broker.clock.advance(50)
+    assert answers == []
+    fetches.begin_to_lead()
+    broker.clock.advance(10)
+    assert len(answers) == 1
+    broker.clock.advance(1000)
+    assert len(answers) == 1
