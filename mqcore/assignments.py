@@ -25,7 +25,7 @@ from mqcore.controller.metadata_delta import (
 )
 from mqcore.controller.setting_layers import cluster_value, effective_settings
 from mqcore.host import Clock
-from mqcore.identity import TopicIdPartition, TopicPartition
+from mqcore.identity import BrokerId, TopicIdPartition, TopicPartition
 from mqcore.log.topic_config import LogConfig
 from mqcore.partitions.faults import contain_fault
 from mqcore.partitions.follower import FollowerState
@@ -90,6 +90,10 @@ class Assignments:
         self._file_settings = file_settings
         self._threads = threads
         self._on_lead = on_lead
+        self.terms_begun = 0
+        """How often this broker began to lead a partition."""
+        self.isr_shrinks = self.isr_expands = 0
+        """Changes of the in-sync replicas of partitions that it led."""
         self._opening: set[TopicIdPartition] = set()
         self._me = membership().me
         self._delta = MetadataDelta(self._me)
@@ -191,8 +195,11 @@ class Assignments:
         coordinator = self._coordinators.get(topic.name)
         if term.leader == self._me:
             self._replication.drop(partition)
+            if was_leader and partition.term is not None:
+                self._count_change(partition.term.isr, term.isr)
             partition.lead(term, self._membership(), self._clock.now().monotonic_ms)
             if not was_leader:
+                self.terms_begun += 1
                 self._on_lead()
                 if coordinator is not None:
                     coordinator.lead(partition.index, partition)
@@ -204,6 +211,10 @@ class Assignments:
                 self._replication.follow(partition)
             else:
                 self._replication.drop(partition)
+
+    def _count_change(self, before: frozenset[BrokerId], isr: frozenset[BrokerId]) -> None:
+        self.isr_shrinks += bool(before - isr)
+        self.isr_expands += bool(isr - before)
 
     def _term(self, topic: TopicImage, wanted: PartitionImage) -> Term:
         return Term(

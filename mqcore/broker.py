@@ -202,7 +202,12 @@ class Broker:
         self._tasks = housekeeping.start(self.config, work, self._world.clock, self.assignments.open_partition)
         gauges.declare_gauges(self.metrics, self.partitions, self.groups, self._world.disk, self.quorum)
         cluster_gauges.declare_cluster_gauges(
-            self.metrics, self.observer.image, self.partitions, self.quorum, lambda: self.observer.applied_end
+            self.metrics,
+            self.observer.image,
+            self.partitions,
+            self.quorum,
+            self.assignments,
+            lambda: self.observer.applied_end,
         )
         await self.listeners.open()
         log.info(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 
 from mqcore.controller.image import ClusterImage
@@ -27,8 +28,19 @@ class Quorum(Protocol):
     def high_watermark(self) -> Offset: ...
 
 
+class Assignments(Protocol):
+    terms_begun: int
+    isr_shrinks: int
+    isr_expands: int
+
+
 def declare_cluster_gauges(
-    metrics: Metrics, image: ClusterImage, partitions: HostedPartitions, quorum: Quorum, applied: Callable[[], int]
+    metrics: Metrics,
+    image: ClusterImage,
+    partitions: HostedPartitions,
+    quorum: Quorum,
+    assignments: Assignments,
+    applied: Callable[[], int],
 ) -> None:
     add = metrics.add_computed
 
@@ -58,6 +70,20 @@ def declare_cluster_gauges(
         ("topic", "broker"),
         lambda: list(_lags(partitions)),
     )
+    for name, meaning, read in (
+        ("mqcore_terms_begun_total", "times that this broker began to lead a partition", "terms_begun"),
+        (
+            "mqcore_isr_shrinks_total",
+            "times that a replica left the in-sync replicas of a partition led here",
+            "isr_shrinks",
+        ),
+        (
+            "mqcore_isr_expands_total",
+            "times that a replica joined the in-sync replicas of a partition led here",
+            "isr_expands",
+        ),
+    ):
+        add(name, meaning, (), partial(_count_of, assignments, read), "counter")
     add(
         "mqcore_brokers_active",
         "brokers that are registered and not fenced",
@@ -74,6 +100,10 @@ def declare_cluster_gauges(
     add("mqcore_quorum_is_active", "1 if this node is the active controller", (), lambda: [((), quorum.is_active)])
     add("mqcore_quorum_high_watermark", "end of the committed metadata", (), lambda: [((), quorum.high_watermark)])
     add("mqcore_metadata_applied", "end of the metadata in effect on this broker", (), lambda: [((), applied())])
+
+
+def _count_of(assignments: Assignments, name: str) -> list[Sample]:
+    return [((), getattr(assignments, name))]
 
 
 def _is_under_replicated(partition: Partition) -> bool:

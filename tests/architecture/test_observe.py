@@ -62,7 +62,7 @@ def shown_by(service: str) -> Shown:
         metrics = Metrics()
         nothing = cast(Any, None)  # these are computed on request
         gauges.declare_gauges(metrics, nothing, nothing, nothing, nothing)
-        cluster_gauges.declare_cluster_gauges(metrics, nothing, nothing, nothing, nothing)
+        cluster_gauges.declare_cluster_gauges(metrics, nothing, nothing, nothing, nothing, nothing)
         return _labels(metrics._families)
     if "--metrics-port" not in command:
         return {}
