@@ -52,10 +52,15 @@ def print_bugs() -> None:
         print(f"{bug.name:5} {bug.what:60} {bug.scenario or 'random histories'}")
 
 
-def main() -> None:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.replication")
     parser.add_argument("what", help="one seed, FIRST:LAST, a scenario such as s1, or the word bugs")
     parser.add_argument("--bug", choices=[bug.name for bug in SEEDED_BUGS], help="put this bug back")
+    return parser
+
+
+def main() -> None:
+    parser = _parser()
     arguments = parser.parse_args()
     if arguments.what == "bugs":
         print_bugs()
