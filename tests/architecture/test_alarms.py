@@ -68,6 +68,32 @@ TROUBLES = {
         "3 partitions are offline: a log is corrupt, or the disk is full",
         {'mqcore_partitions_offline{job="mqcore"}': "0x180"},
     ),
+    "UnderReplicated": Trouble(
+        {'mqcore_partitions_under_replicated{instance="mqcore-1:9404"}': "4x180",
+         'mqcore_partitions_under_replicated{instance="mqcore-2:9404"}': "3x180"}, {},
+        "7 partitions have a replica that is not in sync",
+        {'mqcore_partitions_under_replicated{instance="mqcore-1:9404"}': "4x140 0x40"},
+    ),
+    "UnderMinIsr": Trouble(
+        {'mqcore_partitions_under_min_isr{instance="mqcore-1:9404"}': "2x180",
+         'mqcore_partitions_under_min_isr{instance="mqcore-2:9404"}': "0x180"}, {},
+        "2 partitions refuse writes with acks=all: too few replicas are in sync",
+        {'mqcore_partitions_under_min_isr{instance="mqcore-1:9404"}': "2x140 0x40",
+         'mqcore_partitions_under_replicated{instance="mqcore-1:9404"}': "2x180"},
+    ),
+    "WithoutLeader": Trouble(  # each broker counts the partitions of the whole cluster
+        {'mqcore_partitions_without_leader{instance="mqcore-1:9404"}': "5x180",
+         'mqcore_partitions_without_leader{instance="mqcore-2:9404"}': "5x180"}, {},
+        "5 partitions have no leader: none of their in-sync replicas runs",
+        {'mqcore_partitions_without_leader{instance="mqcore-1:9404"}': "5x140 0x40"},
+    ),
+    "NoController": Trouble(
+        {'mqcore_quorum_leader{instance="mqcore-1:9404"}': "1x100 -1x80",
+         'mqcore_quorum_leader{instance="mqcore-2:9404"}': "-1x180"}, {},
+        "The metadata quorum has no leader, so nothing can be changed and no leader elected",
+        {'mqcore_quorum_leader{instance="mqcore-1:9404"}': "-1x180",
+         'mqcore_quorum_leader{instance="mqcore-2:9404"}': "2x180"},
+    ),
     "ServerErrors": Trouble(
         {'haproxy_frontend_http_responses_total{proxy="front", code="2xx"}': "0+90x180",
          'haproxy_frontend_http_responses_total{proxy="front", code="5xx"}': "0+10x180"}, {},

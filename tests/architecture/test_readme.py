@@ -14,7 +14,10 @@ from tests.architecture.links import ROOT
 README_WORDS_MAX = 700
 ENGLISH, CHINESE = (ROOT / name for name in ("README.md", "README.zh-CN.md"))
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
-OTHERS = ("CONTRIBUTING.md", "mqcore/README.md", "docs/running.md", "docs/statistics.md")
+OTHERS = (
+    "CONTRIBUTING.md", "mqcore/README.md", "docs/running.md", "docs/statistics.md", "docs/truncation.md",
+    "docs/tour/follow-one-failover.md",
+)  # fmt: skip
 PAGES = (ENGLISH, *(ROOT / name for name in OTHERS))
 PICTURE = re.compile(r"──▶")
 
@@ -75,6 +78,7 @@ def test_every_command_in_the_docs_is_accepted_by_its_tool(command: str) -> None
         ".venv/bin/python -m loadtest.rush --buyer 3",
         ".venv/bin/python -m loadtest.nothing",
         ".venv/bin/mqcore serve --listne x",
+        ".venv/bin/python -m tests.simulation.replication s1 --bug M99",
         ".venv/bin/pytest tests/units",
     ],
 )

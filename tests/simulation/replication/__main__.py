@@ -1,5 +1,6 @@
-"""Run histories and print what they show.
+"""Run histories or one scenario, and print what they show.
 
+python -m tests.simulation.replication s1 --bug M1     a scenario step by step, here with a seeded bug
 python -m tests.simulation.replication 17              one seed, with its troubles
 python -m tests.simulation.replication 0:1000          a range; stops at the first failure
 python -m tests.simulation.replication 0:3000 --bug M4 how many histories it takes to find a seeded bug
@@ -11,8 +12,10 @@ import argparse
 import time
 
 from tests.simulation.replication.history_run import planned_troubles, run_history
+from tests.simulation.replication.scenarios import SCENARIOS
 from tests.simulation.replication.seeded_bugs import SEEDED_BUGS
 from tests.simulation.replication.setup import Setup
+from tests.simulation.replication.told import tell
 from tests.simulation.replication.world import World
 
 PROGRESS_EVERY = 100
@@ -49,16 +52,27 @@ def print_bugs() -> None:
         print(f"{bug.name:5} {bug.what:60} {bug.scenario or 'random histories'}")
 
 
-def main() -> None:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.replication")
-    parser.add_argument("seeds", help="one seed, FIRST:LAST, or the word bugs")
+    parser.add_argument("what", help="one seed, FIRST:LAST, a scenario such as s1, or the word bugs")
     parser.add_argument("--bug", choices=[bug.name for bug in SEEDED_BUGS], help="put this bug back")
+    return parser
+
+
+def main() -> None:
+    parser = _parser()
     arguments = parser.parse_args()
-    if arguments.seeds == "bugs":
+    if arguments.what == "bugs":
         print_bugs()
         return
     setup = next((bug.setup for bug in SEEDED_BUGS if bug.name == arguments.bug), Setup())
-    first, _, last = arguments.seeds.partition(":")
+    scenario = next((name for name in SCENARIOS if f"{name}_".startswith(f"{arguments.what}_")), None)
+    if scenario is not None:
+        print(f"{scenario.replace('_', ' ')}\n")
+        raise SystemExit(0 if tell(SCENARIOS[scenario], setup) else 1)
+    first, _, last = arguments.what.partition(":")
+    if not first.isdecimal():
+        parser.error(f"no scenario is called {arguments.what}")
     if last:
         run_range(int(first), int(last), setup)
     else:
