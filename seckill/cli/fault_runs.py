@@ -17,11 +17,12 @@ from seckill.cli.context import DONE, REFUSED, UNAVAILABLE, USAGE_ERROR, Command
 from seckill.cli.output import console, print_json
 from seckill.lab.faults import growth, html_page, markdown_page, soak_page
 from seckill.lab.faults.case import CASES, Case, cases_in_order
-from seckill.lab.faults.results import CaseResult, group_cases
+from seckill.lab.faults.results import NOT_RUN, CaseResult, group_cases
 from seckill.lab.faults.runner import Runner
 from seckill.lab.faults.soak import Soak
 from seckill.report.verdicts import Verdict, overall_verdict
 from seckill.stack.child_processes import PORT_MAX
+from seckill.stack.mqcore_brokers import CLUSTER_SIZES
 
 PORT_MIN, PORTS_OF_A_STACK = 1024, 50
 LONG_CASE = "chaos"
@@ -35,8 +36,8 @@ def list_cases(*, as_json: bool) -> None:
         return
     table = Table("", "case", "expected verdict", "what happens", box=None)
     for case in cases_in_order():
-        expected = f"[dim]{case.needs}[/]" if case.steps is None else case.expected
-        table.add_row(case.number, case.name, expected, escape(case.title))
+        needs = f" [dim]needs {case.needs}[/]" if case.needs else ""
+        table.add_row(case.number, case.name, case.expected + needs, escape(case.title))
     console().print(table)
 
 
@@ -46,18 +47,20 @@ def _check_first_port(first_port: int) -> None:
         raise CommandError(f"--first-port must be {PORT_MIN} to {highest}, got {first_port}", USAGE_ERROR)
 
 
-def run_command(names: Sequence[str], *, seed: int, scale: float, together: int, write: Path) -> str:
+def run_command(names: Sequence[str], *, brokers: int, seed: int, scale: float, together: int, write: Path) -> str:
     """The command that repeats a run, with the options that change its results."""
-    options = {"--seed": (seed, 1), "--scale": (scale, 1), "--together": (together, 1)}
+    options = {"--brokers": (brokers, 1), "--seed": (seed, 1), "--scale": (scale, 1), "--together": (together, 1)}
     given = [f"{option} {value:g}" for option, (value, default) in options.items() if value != default]
     return " ".join(["seckill faults run", *names, *given, f"--write {write}"])
 
 
 def run_cases(
-    names: Sequence[str], folder: Path, *, resume: bool, seed: int, scale: float, together: int, first_port: int,
-    write: Path | None,
+    names: Sequence[str], folder: Path, *, brokers: int, resume: bool, seed: int, scale: float, together: int,
+    first_port: int, write: Path | None,
 ) -> int:  # fmt: skip
     _check_first_port(first_port)
+    if brokers not in CLUSTER_SIZES:
+        raise CommandError(f"--brokers must be 1 or 3, got {brokers}", USAGE_ERROR)
     try:
         cases = _find_cases(names)
     except KeyError as unknown:
@@ -66,11 +69,12 @@ def run_cases(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
     out = console()
-    runner = Runner(folder, first_port, seed, scale, lambda text: _print_line(out, f"  {text}"))
+    runner = Runner(folder, first_port, seed, scale, lambda text: _print_line(out, f"  {text}"), brokers=brokers)
     rows = {row.name: row for row in runner.load_results()} if resume else {}
-    remaining = [case for case in cases if case.name not in rows or not rows[case.name].behaved]
+    succeeded = {name for name, row in rows.items() if row.behaved and row.verdict != NOT_RUN}
+    remaining = [case for case in cases if case.name not in succeeded]
     try:
-        _run_groups(runner, group_cases(remaining, max(1, together)), rows, out)
+        _run_groups(runner, group_cases(remaining, max(1, together), brokers), rows, out)
     except KeyboardInterrupt:
         raise CommandError("interrupted; the same command with --resume continues from here", UNAVAILABLE) from None
     finally:
@@ -79,12 +83,14 @@ def run_cases(
     page = folder / "faults.html"
     page.write_text(html_page.render_faults(done, seed, scale), encoding="utf-8")
     if write:
-        command = run_command(names, seed=seed, scale=scale, together=together, write=write)
+        command = run_command(names, brokers=brokers, seed=seed, scale=scale, together=together, write=write)
         markdown_page.write_faults_page(done, folder, write, command, scale)
     out.print(_table(done))
     failures = [row for row in done if not row.behaved]
-    verdict = f"{len(failures)} of {len(done)} did not behave" if failures else f"all {len(done)} behaved as expected"
-    out.print(f"{verdict} · {page}", highlight=False, soft_wrap=True)
+    run = sum(row.verdict != NOT_RUN for row in done)
+    verdict = f"{len(failures)} of {run} did not behave" if failures else f"all {run} behaved as expected"
+    left_out = f", {len(done) - run} not run" if run < len(done) else ""
+    out.print(f"{verdict}{left_out} · {page}", highlight=False, soft_wrap=True)
     return REFUSED if failures else DONE
 
 
@@ -165,7 +171,7 @@ def _table(rows: Sequence[CaseResult]) -> Table:
         mark = "[green]as expected[/]" if row.behaved else f"[bold red]{escape(row.why)}[/]"
         table.add_row(
             row.number, row.name, escape(power), _known(row.in_flight), str(row.again or ""), _seconds(row.recovery_ms),
-            row.verdict, escape(row.expected), "" if row.verdict == "NOT RUN" else mark,
+            row.verdict, escape(row.expected), "" if row.verdict == NOT_RUN else mark,
         )  # fmt: skip
     return table
 

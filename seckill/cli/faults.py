@@ -32,6 +32,7 @@ def list_cases(as_json: Annotated[bool, typer.Option("--json", help="print JSON"
 @faults.command()
 def run(
     names: Annotated[list[str], typer.Argument(metavar="NAME …", help="names or numbers of cases, or `all`")],
+    brokers: Annotated[int, typer.Option(metavar="N", help="1, or 3, which some cases need")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="skip the cases that have succeeded in this folder")] = False,
     seed: Seed = 1,
     scale: Annotated[float, typer.Option(metavar="F", help="multiply buyers and units by this")] = 1.0,
@@ -50,12 +51,13 @@ def run(
     \b
     Example:
       seckill faults run 41 42 --write results
+      seckill faults run 7a 7b --brokers 3
     """
     from seckill.cli import fault_runs
 
     return fault_runs.run_cases(
-        names, explicit_data_folder() or FOLDER, resume=resume, seed=seed, scale=scale, together=together,
-        first_port=first_port, write=write,
+        names, explicit_data_folder() or FOLDER, brokers=brokers, resume=resume, seed=seed, scale=scale,
+        together=together, first_port=first_port, write=write,
     )  # fmt: skip
 
 

@@ -6,14 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from seckill.lab.brokers import Brokers
 from seckill.lab.evidence_folder import EvidenceFolder
 from seckill.lab.sale_database import SaleDatabase
-from seckill.messaging.kafka_cluster import partition_leaders
-from seckill.messaging.topics import PURCHASE_REQUESTS
 from seckill.stack import health_checks
 from seckill.stack.child_processes import end_process, free_port_run, free_ports
 from seckill.stack.services import Ports
@@ -60,9 +58,9 @@ class LabStack(StackProcess):
 
     def leading_broker(self) -> tuple[str, int]:
         """The process of the broker that leads most partitions of purchase requests, and how many it leads."""
-        leaders = partition_leaders(self.addresses()["KAFKA_BOOTSTRAP_SERVERS"], PURCHASE_REQUESTS)
-        [(number, count)] = Counter(leaders.values()).most_common(1)
-        return f"mqcore.{number}", count
+        brokers = Brokers(self.layout)
+        number, count = brokers.leading()
+        return brokers.process(number), count
 
     def restarts(self, name: str) -> int:
         return sum(each["restarts"] for each in self.processes().values() if each["name"] == name)

@@ -55,16 +55,6 @@ def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
         admin.close()
 
 
-def partition_leaders(bootstrap_servers: str, topic: Topic) -> dict[int, int]:
-    """The broker that leads each partition, −1 if none does."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    try:
-        [described] = admin.describe_topics([topic.name])
-        return {partition["partition_index"]: partition["leader_id"] for partition in described["partitions"]}
-    finally:
-        admin.close()
-
-
 def create_topics(bootstrap_servers: str) -> list[str]:
     """Create the missing topics of the table and return their names. Existing topics get the table's settings."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)

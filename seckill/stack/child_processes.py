@@ -69,11 +69,16 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def free_ports_from(first: int) -> Iterator[int]:
-    """Free ports in ascending order, for servers that stop and must get the same port back."""
-    for port in range(first, PORT_MAX):
-        if _is_free(port):
+def free_ports_from(first: int, run: int = 1) -> Iterator[int]:
+    """The first ports of free runs of `run` ports each, in ascending order, for servers that stop and must get the same
+    ports back."""
+    port = first
+    while port + run <= PORT_MAX:
+        if all(_is_free(each) for each in range(port, port + run)):
             yield port
+            port += run
+        else:
+            port += 1
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────

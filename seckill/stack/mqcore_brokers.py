@@ -17,12 +17,22 @@ class CannotFormat(Exception):
     """The data folder of a broker could not be made; the text says why."""
 
 
+def address(port: int, number: int) -> str:
+    """The first broker has this port, and the others have the next ones."""
+    return f"{HOST}:{port + number - 1}"
+
+
 def addresses(port: int, brokers: int) -> str:
-    return ",".join(f"{HOST}:{port + index}" for index in range(brokers))
+    return ",".join(address(port, number) for number in range(1, brokers + 1))
+
+
+def process_name(brokers: int, number: int) -> str:
+    """A single broker is called `mqcore`, the second of three `mqcore.2`."""
+    return "mqcore" if brokers == 1 else f"mqcore.{number}"
 
 
 def number_of(process: str) -> int:
-    """The number in `mqcore.2`; a single broker is called `mqcore`."""
+    """The number in the name of a process."""
     return int(process.rpartition(".")[2]) if "." in process else 1
 
 
@@ -34,11 +44,11 @@ def command(folder: Path, port: int, controller_port: int, brokers: int, number:
     settings = {
         "auto.create.topics.enable": "false",
         "max.connections.per.ip": "1000",  # all processes of the stack connect from one address
-        "listeners": f"PLAINTEXT://{HOST}:{port + number - 1}",
+        "listeners": f"PLAINTEXT://{address(port, number)}",
     }
     if brokers > 1:
-        voters = (f"{node}@{HOST}:{controller_port + node - 1}" for node in range(1, brokers + 1))
-        settings["listeners"] += f",CONTROLLER://{HOST}:{controller_port + number - 1}"
+        voters = (f"{node}@{address(controller_port, node)}" for node in range(1, brokers + 1))
+        settings["listeners"] += f",CONTROLLER://{address(controller_port, number)}"
         settings |= {
             "node.id": str(number),
             "controller.listener.names": "CONTROLLER",

@@ -37,11 +37,16 @@ class Case:
     number: str
     name: str
     title: str
-    steps: Callable[[FaultRun], Steps] | None
+    steps: Callable[[FaultRun], Steps]
     crowd: CrowdPlan = field(default_factory=CrowdPlan)
     must_break: tuple[str, ...] = ()
     after_sale: bool = False  # damages the evidence when the sale is over
-    needs: str = ""  # what this project lacks to run the case
+    brokers: int = 1  # that the stack has at least
+
+    @property
+    def needs(self) -> str:
+        """What the usual stack lacks to run the case."""
+        return f"{self.brokers} brokers (--brokers {self.brokers})" if self.brokers > 1 else ""
 
     @property
     def expected(self) -> str:
@@ -64,19 +69,16 @@ def case(
     crowd: CrowdPlan | None = None,
     must_break: tuple[str, ...] = (),
     after_sale: bool = False,
+    brokers: int = 1,
 ) -> Callable[[Callable[[FaultRun], Steps]], Callable[[FaultRun], Steps]]:
     """Decorator that adds a case to the table."""
 
     def register(steps: Callable[[FaultRun], Steps]) -> Callable[[FaultRun], Steps]:
-        _add(Case(number, name, title, steps, crowd or CrowdPlan(), must_break, after_sale))
+        assert name not in CASES, f"two cases have the name {name}"
+        CASES[name] = Case(number, name, title, steps, crowd or CrowdPlan(), must_break, after_sale, brokers)
         return steps
 
     return register
-
-
-def planned_case(number: str, name: str, title: str, needs: str) -> None:
-    """Add a case that cannot run yet; the list shows what it needs."""
-    _add(Case(number, name, title, None, needs=needs))
 
 
 def cases_in_order() -> list[Case]:
@@ -87,8 +89,3 @@ def cases_in_order() -> list[Case]:
         return case.spoils_stack, int(digits or 1000), case.number
 
     return sorted(CASES.values(), key=rank)
-
-
-def _add(case: Case) -> None:
-    assert case.name not in CASES, f"two cases have the name {case.name}"
-    CASES[case.name] = case

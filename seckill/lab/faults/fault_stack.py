@@ -10,6 +10,7 @@ from pathlib import Path
 
 from redis import Redis
 
+from seckill.lab.brokers import Brokers
 from seckill.lab.evidence_folder import EvidenceFolder
 from seckill.lab.faults.case import PAYMENT_TTL_S
 from seckill.lab.lab_stack import ExperimentFailed
@@ -25,15 +26,16 @@ WITNESSES = ("sandbox",)
 
 class FaultStack(StackProcess):
     """One stack for all cases that share it. Its ports lie below those that outgoing connections take, so that a server
-    gets its own port back after an outage."""
+    gets its own port back after an outage. Each name has as many consecutive ports as there are brokers."""
 
-    def __init__(self, folder: Path, first_port: int, payment_ttl_s: int = PAYMENT_TTL_S) -> None:
+    def __init__(self, folder: Path, first_port: int, payment_ttl_s: int = PAYMENT_TTL_S, *, brokers: int = 1) -> None:
         names = [*Ports().all(), "second gateway"]
-        self.ports = dict(zip(names, free_ports_from(first_port), strict=False))
+        self.ports = dict(zip(names, free_ports_from(first_port, brokers), strict=False))
         self.second_port = self.ports.pop("second gateway")
         self.payment_ttl_s = payment_ttl_s
         settings = {"SECKILL_PAYMENT_TTL_S": str(payment_ttl_s), "SECKILL_TRUSTED_PROXIES": "127.0.0.1"}
-        super().__init__(folder, Ports(**self.ports), settings)
+        super().__init__(folder, Ports(**self.ports), settings, brokers=brokers)
+        self.brokers = Brokers(self.layout)
         self.evidence_folder = EvidenceFolder(self.evidence)
         self.environment: dict[str, str] = {}
         self.endless_sale = 0
@@ -84,13 +86,15 @@ class FaultStack(StackProcess):
 
     @contextmanager
     def frozen(self, name: str) -> Iterator[None]:
-        """SIGSTOP: the process exists and keeps its connections, but does nothing."""
-        pid = self.pid(name)
-        _signal_group(pid, signal.SIGSTOP)
+        """SIGSTOP for a process, or for all of a service: they exist and keep their connections, but do nothing."""
+        pids = [self.pid(each) for each in self.instances(name)]
+        for pid in pids:
+            _signal_group(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            _signal_group(pid, signal.SIGCONT)
+            for pid in pids:
+                _signal_group(pid, signal.SIGCONT)
 
     def resume(self, name: str) -> None:
         _signal_group(self.pid(name), signal.SIGCONT)
@@ -108,6 +112,11 @@ class FaultStack(StackProcess):
     @property
     def broker(self) -> str:
         return self.environment["KAFKA_BOOTSTRAP_SERVERS"]
+
+    @property
+    def leading_broker(self) -> str:
+        """The process of the only broker, or of the one that leads most partitions of purchase requests."""
+        return self.brokers.process(self.brokers.leading()[0] if self.brokers.count > 1 else 1)
 
     @property
     def database(self) -> SaleDatabase:

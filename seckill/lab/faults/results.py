@@ -14,6 +14,7 @@ from seckill.report.verdicts import Judgement, Verdict, overall_verdict
 
 VERSION = 1
 FILE_NAME = "faults.json"
+NOT_RUN = Verdict.NOT_RUN.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ class CaseResult:
     report: str = ""
 
 
-def blank_result(case: Case) -> CaseResult:
-    if case.steps is None:
-        return CaseResult(case.number, case.name, case.title, "—", "NOT RUN", True, case.needs)
+def blank_result(case: Case, brokers: int) -> CaseResult:
+    """Before the case has run; the final result if a stack with this number of brokers cannot run it."""
+    if brokers < case.brokers:
+        return CaseResult(case.number, case.name, case.title, "—", NOT_RUN, True, f"needs {case.needs}")
     return CaseResult(case.number, case.name, case.title, case.expected, "", False)
 
 
@@ -61,11 +63,11 @@ def save_results(folder: Path, results: Sequence[CaseResult], seed: int, scale: 
     fresh.replace(folder / FILE_NAME)
 
 
-def group_cases(cases: Sequence[Case], size_max: int) -> list[list[Case]]:
+def group_cases(cases: Sequence[Case], size_max: int, brokers: int) -> list[list[Case]]:
     """Consecutive cases that can share a stack and a report, at most `size_max` in each group."""
     groups: list[list[Case]] = []
     for (runs_alone, _), several in groupby(
-        cases, lambda case: (case.steps is None or case.spoils_stack, case.crowd.payment_ttl_s)
+        cases, lambda case: (brokers < case.brokers or case.spoils_stack, case.crowd.payment_ttl_s)
     ):
         size, listed = 1 if runs_alone else size_max, list(several)
         groups += [listed[first : first + size] for first in range(0, len(listed), size)]

@@ -19,7 +19,7 @@ from seckill.lab.faults.case import Case, Steps
 from seckill.lab.faults.crowd import CrowdProcess
 from seckill.lab.faults.fault_run import ENDLESS_UNITS, FaultRun
 from seckill.lab.faults.fault_stack import FaultStack
-from seckill.lab.faults.results import CaseResult, blank_result, judge_result, load_results, save_results
+from seckill.lab.faults.results import NOT_RUN, CaseResult, blank_result, judge_result, load_results, save_results
 from seckill.lab.lab_stack import ExperimentFailed
 from seckill.report import manifest, terminal
 from seckill.report.evidence import Evidence
@@ -38,8 +38,11 @@ Announce = Callable[[str], None]
 
 
 class Runner:
-    def __init__(self, folder: Path, first_port: int, seed: int, scale: float, announce: Announce) -> None:
+    def __init__(
+        self, folder: Path, first_port: int, seed: int, scale: float, announce: Announce, *, brokers: int = 1
+    ) -> None:
         self.folder = folder.absolute()
+        self.brokers = brokers
         self._first_port, self._seed, self._scale = first_port, seed, scale
         self._announce = announce
         self._stack: FaultStack | None = None
@@ -55,8 +58,8 @@ class Runner:
     def run(self, cases: Sequence[Case]) -> list[CaseResult]:
         """Run the cases in turn, then one report on all. An exception becomes the result of every case in the group,
         because they share the report."""
-        began, results = time.monotonic(), [blank_result(case) for case in cases]
-        if cases[0].steps is None:
+        began, results = time.monotonic(), [blank_result(case, self.brokers) for case in cases]
+        if results[0].verdict == NOT_RUN:
             return results
         current = ""
         try:
@@ -95,7 +98,7 @@ class Runner:
         while (folder := self.folder / f"stack-{self._generation}").exists():
             self._generation += 1
         self._announce(f"starting a stack in {folder}")
-        self._stack = FaultStack(folder, self._first_port, payment_ttl_s)
+        self._stack = FaultStack(folder, self._first_port, payment_ttl_s, brokers=self.brokers)
         self._stack.start()
         return self._stack
 
@@ -103,7 +106,6 @@ class Runner:
         """Everything but the verdict."""
         began = time.monotonic()
         run = self._prepare(case, self._start_stack(case.crowd.payment_ttl_s))
-        assert case.steps is not None
         steps = case.steps(run)
         if case.after_sale:
             run.crowd.wait()

@@ -3,6 +3,7 @@
 from seckill.lab.faults.cases import (  # noqa: F401
     broker,
     buyers,
+    cluster,
     damage,
     everything,
     gateway,

@@ -1,4 +1,5 @@
-"""What several cases share: let a service crash at a named point of its code, and count what the crowd was answered."""
+"""What several cases share: let a service crash at a named point of its code, count what the crowd was answered, and
+wait for inventory to go on."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from seckill.lab.faults.case import Steps
 from seckill.lab.faults.fault_run import FaultRun
+
+PROGRESS_MIN = 5
 
 
 def crash_at(run: FaultRun, service: str, point: str) -> Steps:
@@ -61,3 +64,10 @@ def count_refused(run: FaultRun) -> int:
     """Attempts that got no response, or were told to come back later."""
     counts = count_responses(run)
     return counts["0"] + counts["503"] + counts["502"]
+
+
+def wait_for_decisions(run: FaultRun, what: str, seconds_max: float = 60.0, before: int | None = None) -> int:
+    """Wait until all sales together have some more decisions than `before`, or than now; how many more."""
+    before = run.stack.database.decided() if before is None else before
+    run.stack.wait_until(lambda: run.stack.database.decided() >= before + PROGRESS_MIN, what, seconds_max)
+    return run.stack.database.decided() - before

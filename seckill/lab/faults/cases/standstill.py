@@ -14,6 +14,7 @@ from kafka.structs import OffsetAndMetadata
 
 from seckill.lab.faults import power, settling
 from seckill.lab.faults.case import CrowdPlan, Steps, case
+from seckill.lab.faults.cases.crash_points import PROGRESS_MIN, wait_for_decisions
 from seckill.lab.faults.fault_run import FaultRun
 from seckill.lab.faults.scripted_buyers import call_api
 from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS, PURCHASE_REQUESTS
@@ -21,7 +22,6 @@ from seckill.stack.process_log import is_frozen
 from seckill.stack.services import ROOT
 
 DEADLINE_S = 6
-PROGRESS_MIN = 5
 FLOOD_THREADS = 4
 HANG_S = 6.0
 BAD_PARTITION = 3
@@ -78,7 +78,7 @@ def holder_frozen(run: FaultRun) -> Steps:
     sessions = database.idle_writing_sessions()
     before = database.decided()
     stack.wait_until(lambda: not database.sessions_left(sessions), "Postgres to end its transaction", 60)
-    decided = _wait_for_decisions(run, "the other process to make progress", before=before)
+    decided = wait_for_decisions(run, "the other process to make progress", before=before)
     stack.resume(holder)
     yield
     run.prove("transactions held open by it", len(sessions))
@@ -146,7 +146,7 @@ def power_lost(run: FaultRun) -> Steps:
     stack.send("start", name="mqcore", **{"with": {"PYTHONPATH": paths, "POWER_JOURNAL": str(journal)}})
     stack.wait_until_up("mqcore")
     orders = database.orders()
-    _wait_for_decisions(run, "the sale to go on")
+    wait_for_decisions(run, "the sale to go on")
     stack.wait_until(lambda: database.orders() > orders, "orders to be placed")
     with stack.frozen("mqcore"):
         lost = _truncate_to_synced(folder, durable, journal)
@@ -183,13 +183,14 @@ def _truncate_to_synced(folder: Path, durable: dict[int, int], journal: Path) ->
 def partition_offline(run: FaultRun) -> Steps:
     stack, database = run.stack, run.stack.database
     stack.send("stop", name="mqcore")
-    segments = [_make_unreadable(run, topic.name) for topic in (PURCHASE_REQUESTS, INVENTORY_DECISIONS, ORDER_EVENTS)]
+    topics = (PURCHASE_REQUESTS.name, INVENTORY_DECISIONS.name, ORDER_EVENTS.name)
+    segments = [_make_unreadable(run, number, topic) for number in stack.brokers.numbers for topic in topics]
     stack.send("start", name="mqcore")
     stack.wait_until_up("mqcore")
     orders = database.orders()
     visible = ("AWAITING_PAYMENT", "PAID", "EXPIRED")
     shown = database.outcomes(*visible)
-    decided = _wait_for_decisions(run, "decisions in the other partitions", 90)
+    decided = wait_for_decisions(run, "decisions in the other partitions", 90)
     stack.wait_until(lambda: database.orders() >= orders + PROGRESS_MIN, "their orders", 90)
     stack.wait_until(lambda: database.outcomes(*visible) > shown, "buyers to see their outcomes", 90)
     placed = database.orders() - orders
@@ -200,14 +201,14 @@ def partition_offline(run: FaultRun) -> Steps:
     stack.send("start", name="mqcore")
     stack.wait_until_up("mqcore")
     yield
-    run.prove("partitions offline", len(segments))
+    run.prove("partitions offline", len(topics))
     run.prove("decided meanwhile", decided)
     run.prove("orders placed meanwhile", placed)
 
 
-def _make_unreadable(run: FaultRun, topic: str) -> tuple[Path, bytes]:
+def _make_unreadable(run: FaultRun, number: int, topic: str) -> tuple[Path, bytes]:
     """Replace the newest segment by a folder of the same name, so that the broker cannot open it; path and content."""
-    path = max((run.stack.folder / "mqcore" / f"{topic}-{BAD_PARTITION}").glob("*.log"))
+    path = max((run.stack.brokers.folder(number) / f"{topic}-{BAD_PARTITION}").glob("*.log"))
     content = path.read_bytes()
     path.unlink()
     path.mkdir()
@@ -223,14 +224,7 @@ def redis_hangs(run: FaultRun) -> Steps:
     run.stack.wait_until(lambda: settling.in_flight(run.stack) >= PROGRESS_MIN, "requests in the queue")
     with run.stack.frozen("redis"):
         run.stack.send("start", name="inventory")
-        decided = _wait_for_decisions(run, "inventory to decide without Redis")
+        decided = wait_for_decisions(run, "inventory to decide without Redis")
     yield
     run.prove("decided while Redis hung", decided)
     run.record("calls to Redis that were skipped", run.stack.count_in_logs("moment ago", "inventory"))
-
-
-def _wait_for_decisions(run: FaultRun, what: str, seconds_max: float = 60.0, before: int | None = None) -> int:
-    """Wait until all sales together have some more decisions than `before`, or than now; how many more."""
-    before = run.stack.database.decided() if before is None else before
-    run.stack.wait_until(lambda: run.stack.database.decided() >= before + PROGRESS_MIN, what, seconds_max)
-    return run.stack.database.decided() - before

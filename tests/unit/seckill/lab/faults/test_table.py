@@ -11,24 +11,28 @@ import pytest
 import seckill.lab.faults.cases  # noqa: F401  # fills the table
 from seckill.cli.__main__ import main
 from seckill.lab.faults import html_page, markdown_page
-from seckill.lab.faults.case import CASES, Case, CrowdPlan, cases_in_order
+from seckill.lab.faults.case import CASES, Case, CrowdPlan, Steps, cases_in_order
 from seckill.lab.faults.cases.everything import KillRecord
-from seckill.lab.faults.results import CaseResult, group_cases, judge_result
+from seckill.lab.faults.fault_run import FaultRun
+from seckill.lab.faults.results import CaseResult, blank_result, group_cases, judge_result
 from seckill.lab.faults.runner import Runner
 from seckill.lab.lab_stack import ExperimentFailed
 from seckill.report.invariants.registry import INVARIANTS, judge_invariants
 from tests.unit.seckill.report.good_run import good_run
 
-NUMBERS = {str(number) for number in range(1, 47) if number != 15} | {"15a", "15b"}
+NUMBERS = {str(number) for number in range(1, 47)} - {"8", "15"} | {"15a", "15b"}
+ON_THREE_BROKERS = {"7a", "7b", "8a", "8b", "8c", "8d"}
 
 
 def test_every_planned_fault_has_a_case() -> None:
-    assert {case.number for case in CASES.values()} >= NUMBERS
+    assert {case.number for case in CASES.values()} >= NUMBERS | ON_THREE_BROKERS
     assert len({case.number for case in CASES.values()}) == len(CASES)
 
 
-def test_a_case_that_cannot_run_says_what_it_needs() -> None:
-    assert all(bool(case.needs) == (case.steps is None) for case in CASES.values())
+def test_a_case_that_one_broker_cannot_run_says_what_it_needs() -> None:
+    assert {case.number for case in CASES.values() if case.brokers == 3} == ON_THREE_BROKERS
+    assert {case.needs for case in CASES.values()} == {"", "3 brokers (--brokers 3)"}
+    assert {case.number for case in CASES.values() if case.needs} == ON_THREE_BROKERS
 
 
 def test_a_case_that_must_break_invariants_names_existing_ones() -> None:
@@ -46,8 +50,12 @@ def test_cases_that_spoil_the_stack_come_last() -> None:
 # ── the verdict ──────────────────────────────────────────────────────────────────────────────────
 
 
+def no_steps(run: FaultRun) -> Steps:
+    yield
+
+
 def case(*breaks: str) -> Case:
-    return Case("0", "made-up", "something breaks", None, CrowdPlan(), breaks)
+    return Case("0", "made-up", "something breaks", no_steps, CrowdPlan(), breaks)
 
 
 def judged(of: Case, evidence: object = None, missing: tuple[str, ...] = (), **numbers: int) -> CaseResult:
@@ -96,10 +104,15 @@ def test_results_are_saved_for_a_later_run(tmp_path: Path) -> None:
     assert runner.load_results() == [row]
 
 
-def test_a_case_that_cannot_run_is_shown_and_does_not_fail(tmp_path: Path) -> None:
-    [row] = Runner(tmp_path, 25_000, 1, 1.0, lambda text: None).run([CASES["minority-cut-off"]])
-    assert (row.verdict, row.why) == ("NOT RUN", "needs a cluster")
-    assert "needs a cluster" in html_page.render_faults([row], 1, 1.0)
+def test_a_case_that_needs_three_brokers_is_shown_on_one_and_does_not_fail(tmp_path: Path) -> None:
+    [row] = Runner(tmp_path, 25_000, 1, 1.0, lambda text: None).run([CASES["leader-killed"]])
+    assert (row.verdict, row.why, row.behaved) == ("NOT RUN", "needs 3 brokers (--brokers 3)", True)
+    assert "needs 3 brokers" in html_page.render_faults([row], 1, 1.0)
+
+
+def test_a_case_that_needs_three_brokers_has_not_behaved_on_three_before_it_has_run() -> None:
+    row = blank_result(CASES["leader-killed"], 3)
+    assert (row.verdict, row.expected, row.behaved) == ("", "PASS", False)
 
 
 def test_the_page_begins_with_whether_all_cases_behaved() -> None:
@@ -115,13 +128,13 @@ def test_the_markdown_page_has_the_findings_and_every_invariant(tmp_path: Path) 
     found = {"looked_at": 7, "violations": 0, "facts": {"units": 5}, "reasons": [], "examples": []}
     invariant = {"name": "I1", "title": "never | too many", "verdict": "PASS", **found}
     (tmp_path / "reports" / "made-up.json").write_text(json.dumps({"invariants": [invariant]}))
-    absent = CaseResult("8", "cut-off", "nobody is there", "—", "NOT RUN", True, "needs a cluster")
+    absent = CaseResult("8", "cut-off", "nobody is there", "—", "NOT RUN", True, "needs 3 brokers")
     markdown_page.write_faults_page([good, absent], tmp_path, tmp_path / "kept", "seckill faults run made-up", 1.0)
     text = (tmp_path / "kept.md").read_text()
     assert "`seckill faults run made-up`" in text
     assert "| killed | 1,234 |" in text
     assert "| I1 | never / too many | PASS | 7 | units 5 |" in text
-    assert "## cut-off: NOT RUN, needs a cluster" in text
+    assert "## cut-off: NOT RUN, needs 3 brokers" in text
     assert "| 0 | made-up | PASS | PASS | as expected |  |  |" in text
     said = json.loads((tmp_path / "kept.json").read_text())
     assert said["cases"][0]["power"] == {"killed": 1234}
@@ -149,14 +162,20 @@ def names(groups: list[list[Case]]) -> list[list[str]]:
 
 def test_each_case_has_its_own_report_unless_cases_share_one() -> None:
     cases = [CASES[name] for name in ("double-click", "two-doors", "redis-flushall")]
-    assert names(group_cases(cases, 1)) == [["double-click"], ["two-doors"], ["redis-flushall"]]
-    assert names(group_cases(cases, 2)) == [["double-click", "two-doors"], ["redis-flushall"]]
+    assert names(group_cases(cases, 1, brokers=1)) == [["double-click"], ["two-doors"], ["redis-flushall"]]
+    assert names(group_cases(cases, 2, brokers=1)) == [["double-click", "two-doors"], ["redis-flushall"]]
 
 
 def test_a_case_that_spoils_a_stack_or_needs_another_runs_alone() -> None:
     cases = [CASES[name] for name in ("double-click", "two-doors", "chaos", "stock-forged", "crowd-log-lost")]
     groups = [["double-click", "two-doors"], ["chaos"], ["stock-forged"], ["crowd-log-lost"]]
-    assert names(group_cases(cases, 9)) == groups
+    assert names(group_cases(cases, 9, brokers=1)) == groups
+
+
+def test_a_case_that_needs_more_brokers_shares_no_report_with_those_that_run() -> None:
+    cases = [CASES[name] for name in ("broker-killed", "leader-killed", "redis-flushall")]
+    assert names(group_cases(cases, 9, brokers=1)) == [["broker-killed"], ["leader-killed"], ["redis-flushall"]]
+    assert names(group_cases(cases, 9, brokers=3)) == [["broker-killed", "leader-killed", "redis-flushall"]]
 
 
 class InstantRunner(Runner):
@@ -207,6 +226,30 @@ def test_the_list_names_every_case(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["faults", "list"]) == 0
     told = capsys.readouterr().out
     assert all(case.name in told for case in CASES.values())
+
+
+def test_a_stack_of_two_brokers_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["faults", "run", "7a", "--brokers", "2", "--data", str(tmp_path / "data")]) == 2
+    assert "--brokers must be 1 or 3, got 2" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_results_of_cases_that_did_not_run_are_no_reason_to_skip_them_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run had one broker, so the second has everything to do."""
+    asked: list[str] = []
+
+    def run(runner: Runner, cases: list[Case]) -> list[CaseResult]:
+        asked.extend(case.name for case in cases)
+        return [blank_result(case, runner.brokers) for case in cases]
+
+    monkeypatch.setattr(Runner, "run", run)
+    words = ["faults", "run", "7a", "--resume", "--data", str(tmp_path)]
+    assert main(words) == 0
+    assert "all 0 behaved as expected, 1 not run" in capsys.readouterr().out
+    assert main([*words, "--brokers", "3"]) == 1
+    assert asked == ["leader-killed", "leader-killed"]
 
 
 def test_an_unknown_case_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
