@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable
 from random import Random
 
@@ -116,6 +117,7 @@ def simulate(story: Callable[[], object]) -> None:
     """Run a coroutine function on a loop of its own."""
 
     async def run() -> None:
+        logging.getLogger("mqcore").addHandler(logging.NullHandler())  # without a handler, warnings go to the terminal
         asyncio.get_running_loop().set_task_factory(tasks_belong_to_processes)
         await story()  # type: ignore[misc]
 
