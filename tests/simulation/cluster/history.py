@@ -1,13 +1,10 @@
-"""Histories of whole brokers: clients write and read while brokers are killed, frozen and cut off.
+"""Histories of whole brokers: clients write and read while brokers are killed, stopped, frozen and cut off.
 
-python -m tests.simulation.cluster.history 17         one seed, with its troubles
-python -m tests.simulation.cluster.history 0:100      a range
+`python -m tests.simulation cluster 17` repeats one, with its troubles.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -144,33 +141,12 @@ def copy_of(node: SimNode, index: int) -> bytes:
     return b"" if found is None else found.read()
 
 
-def run_one(seed: int, tell: Callable[[str], None] = lambda text: None) -> str:
-    """The trace of one history."""
+def run_one(seed: int, tell: Callable[[str], None] = lambda text: None) -> ClusterWorld:
+    """The world of one history that holds. Raises `AssertionError` otherwise."""
     worlds: list[ClusterWorld] = []
 
     async def story() -> None:
         worlds.append(await run_history(seed, tell))
 
     simulate(story)
-    return worlds[0].trace.hexdigest()[:16]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.cluster.history")
-    parser.add_argument("seeds", help="one seed, or FIRST:LAST")
-    arguments = parser.parse_args()
-    first, _, last = arguments.seeds.partition(":")
-    began, failed = time.process_time(), 0
-    for seed in range(int(first), int(last) if last else int(first) + 1):
-        try:
-            trace = run_one(seed, print if not last else lambda text: None)
-        except AssertionError as error:
-            failed += 1
-            print(f"seed {seed}: {error}", flush=True)
-        else:
-            print(f"seed {seed}: holds, trace {trace}, {time.process_time() - began:.1f} s of CPU", flush=True)
-    raise SystemExit(failed > 0)
-
-
-if __name__ == "__main__":
-    main()
+    return worlds[0]
