@@ -273,7 +273,10 @@ class MemoryDisk:
 
     def free_bytes(self) -> int:
         self.check_alive()
-        return (1 << 40) if self.capacity is None else max(0, self.capacity - _used(self._root))
+        return (1 << 40) if self.capacity is None else max(0, self.capacity - self.used_bytes())
+
+    def used_bytes(self) -> int:
+        return _used(self._root)
 
 
 def _used(folder: Folder) -> int:

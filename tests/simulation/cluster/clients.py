@@ -32,6 +32,7 @@ class Client:
         self.process = SimProcess(name, network)
         self.random = Random(seed)
         self.leaders: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
         self.in_sync: dict[int, list[int]] = {}
         own = NodeNetwork(network, self.process)
         self._links = {
@@ -54,11 +55,16 @@ class Client:
         return self.random.choice(list(self._links))
 
     def learn_leaders(self, topic: str, then: Callable[[], None]) -> None:
+        """Metadata with an older leader epoch come from a node that is cut off. Its leader may not know what this
+        client has written since, and would answer OUT_OF_ORDER_SEQUENCE_NUMBER."""
+
         def on_metadata(answer: Any) -> None:
             for found in answer.topics if answer is not None else ():
-                if not found.error_code:
-                    self.leaders = {each.partition_index: each.leader_id for each in found.partitions}
-                    self.in_sync = {each.partition_index: sorted(each.isr_nodes) for each in found.partitions}
+                for each in found.partitions if not found.error_code else ():
+                    index = each.partition_index
+                    if each.leader_epoch >= self._epochs.get(index, 0):
+                        self._epochs[index], self.leaders[index] = each.leader_epoch, each.leader_id
+                        self.in_sync[index] = sorted(each.isr_nodes)
             then()
 
         topics = [{"name": topic}]

@@ -73,6 +73,7 @@ class SimNode:
         self.process: SimProcess | None = None
         self.broker: Broker | None = None
         self.started: asyncio.Task[None] | None = None
+        self.missed_ms = 0
         self.monotonic_ms = VirtualClock().monotonic_ms
 
     @property
@@ -103,6 +104,15 @@ class SimNode:
 
         self.started = process.spawn(run())
 
+    def stop(self) -> asyncio.Task[None] | None:
+        """Begin a controlled shutdown. None if the broker has not started yet, so its process can be killed."""
+        if self.process is None or self.broker is None or self.started is None or not self.started.done():
+            return None
+        return self.process.spawn(self.broker.stop())
+
+    def fill_disk(self, free_bytes: int) -> None:
+        self.disk.capacity = self.disk.used_bytes() + free_bytes
+
     def crash(self, how: Literal["kill", "power"]) -> None:
         assert self.process is not None
         self.monotonic_ms = self.process.clock.monotonic_ms
@@ -114,7 +124,7 @@ class SimNode:
         if self.process is None:
             self.monotonic_ms += ms
         elif self.process.is_paused:
-            self.missed_ms = getattr(self, "missed_ms", 0) + ms
+            self.missed_ms += ms
         else:
             clock = self.process.clock
             self.process.run(lambda: clock.advance(ms))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable
 from random import Random
+from uuid import UUID
 
+from mqcore.disk.memory import MemoryDisk
 from mqcore.formatting import format_folder
 from mqcore.identity import BrokerId
+from tests.simulation.cluster.checks import ClusterChecks
 from tests.simulation.cluster.clients import Client
 from tests.simulation.cluster.network import SimNetwork
 from tests.simulation.cluster.nodes import SimNode, tasks_belong_to_processes
@@ -17,6 +21,7 @@ CLIENT_PORT, CONTROLLER_PORT = 9092, 9192
 HOST = "node"
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZXI"
 NUMBERS = (1, 2, 3)
+CHECK_EVERY_MS = 250
 TURNS_PER_MS = 4
 """Turns of the event loop in each millisecond: enough for work that waits for other work."""
 
@@ -27,7 +32,7 @@ class ClusterWorld:
     def __init__(self, seed: int, settings: list[str] | None = None) -> None:
         self.random = Random(seed)
         self.network = SimNetwork(Random(seed + 1))
-        self.now_ms = 0
+        self.now_ms = self.faults = 0
         self.clients: list[Client] = []
         self.trace = hashlib.sha256()
         self.addresses = {number: (f"{HOST}{number}", CLIENT_PORT) for number in NUMBERS}
@@ -38,8 +43,16 @@ class ClusterWorld:
             )
             for number in NUMBERS
         }
-        for number, node in self.nodes.items():
-            format_folder(node.disk, CLUSTER_ID, number, node.chance.new_uuid(), founder=number == NUMBERS[0])
+        self.checks = ClusterChecks()
+        self.adopting: dict[int, UUID] = {}
+        """Nodes that have lost their disk, with the ids of their new folders: an operator lets them vote again."""
+        for number in self.nodes:
+            self._format(number, is_founder=number == NUMBERS[0])
+
+    def _format(self, number: int, *, is_founder: bool) -> UUID:
+        directory_id = self.nodes[number].chance.new_uuid()
+        format_folder(self.nodes[number].disk, CLUSTER_ID, number, directory_id, founder=is_founder)
+        return directory_id
 
     def _settings(self, number: int, voters: str, more: list[str] | None) -> list[str]:
         return [
@@ -53,6 +66,8 @@ class ClusterWorld:
             "min.insync.replicas=2",
             "replica.lag.time.max.ms=3000",
             "log.cleaner.enable=false",
+            "offsets.topic.num.partitions=3",
+            "offsets.topic.replication.factor=3",
             *(more or ()),
         ]
 
@@ -72,6 +87,8 @@ class ClusterWorld:
             self.network.run_due()
             for _ in range(TURNS_PER_MS):
                 await asyncio.sleep(0)
+            if self.now_ms % CHECK_EVERY_MS == 0:
+                self.check()
 
     async def until(self, holds: Callable[[], bool], what: str, ms_max: int) -> None:
         end = self.now_ms + ms_max
@@ -89,10 +106,22 @@ class ClusterWorld:
                 self.network.cut |= {(other.name, name)} if inbound else set()
                 self.network.cut |= {(name, other.name)} if outbound else set()
 
+    def lose_disk(self, number: int) -> None:
+        """The node starts again with an empty folder, which has another directory id."""
+        node = self.nodes[number]
+        node.crash("kill")
+        node.disk = MemoryDisk(Random(self.random.randrange(2**32)))
+        self.adopting[number] = self._format(number, is_founder=False)
+        node.start()
+
     def heal(self) -> None:
+        """A broker whose disk has failed ends, as its process would, and is started again."""
         self.network.cut.clear()
         for node in self.nodes.values():
+            node.disk.capacity = None
             node.resume()
+            if node.broker is not None and node.broker.failed.done():
+                node.crash("kill")
             if not node.is_running:
                 node.start()
 
@@ -100,6 +129,7 @@ class ClusterWorld:
         for node in self.nodes.values():
             if node.started is not None and node.started.done():
                 node.started.result()
+            self.checks.check(node)
 
     # ── what the brokers know ────────────────────────────────────────────────────────────────────
 
@@ -111,11 +141,19 @@ class ClusterWorld:
             for broker in brokers
         )
 
+    def is_whole(self) -> bool:
+        """Whether all brokers are active, all nodes vote, and every broker knows that all replicas are in sync."""
+        if self.adopting or not self.are_unfenced():
+            return False
+        images = [node.broker.observer.image for node in self.nodes.values() if node.broker is not None]
+        return all(set(partition.isr) == set(NUMBERS) for image in images for _, partition in image.partitions())
+
 
 def simulate(story: Callable[[], object]) -> None:
     """Run a coroutine function on a loop of its own."""
 
     async def run() -> None:
+        logging.getLogger("mqcore").addHandler(logging.NullHandler())  # without a handler, warnings go to the terminal
         asyncio.get_running_loop().set_task_factory(tasks_belong_to_processes)
         await story()  # type: ignore[misc]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import sys
 from collections.abc import Callable
 from random import Random
 
@@ -56,7 +55,7 @@ class ControllerWorld:
         self.paused: dict[int, list[Callable[[], None]]] = {}
         self.active = 1
         self.properties = Properties(self)
-        self._troubles = Troubles(self, Random(f"{seed}/troubles"))
+        self.troubles = Troubles(self, Random(f"{seed}/troubles"))
         self.machine = ControllerMachine(TopicDefaults(2, 3), RULES)
         self.brokers = {
             BrokerId(number): SimBroker(self, number, Random(f"{seed}/{number}")) for number in range(1, brokers + 1)
@@ -72,12 +71,12 @@ class ControllerWorld:
         while self.now < 1_000:
             self._step()
         for name, factor in (("a", 3), ("b", 2), ("unclean", 3)):
-            self._troubles.create_topic(name, factor)
+            self.troubles.create_topic(name, factor)
         while self.now < troubled_ms and not self.properties.violations:
             self._step()
             if self.now > 2_000 and (self.now // 2_500) % 4:
-                self._troubles.make()
-        self._troubles.heal()
+                self.troubles.make()
+        self.troubles.heal()
         while self.now < troubled_ms + healing_ms and not self.properties.violations:
             self._step()
         if not self.properties.violations:
@@ -131,7 +130,7 @@ class ControllerWorld:
             self.later(self._random.randrange(0, 100), lambda: reply(heard))
 
     def are_connected(self, one: SimBroker, other: SimBroker) -> bool:
-        return one.is_running and other.is_running and not self._troubles.is_cut(one, other)
+        return one.is_running and other.is_running and not self.troubles.is_cut(one, other)
 
     def new_number(self) -> int:
         self._count += 1
@@ -183,10 +182,3 @@ def run_history(seed: int) -> ControllerWorld:
 
 def ignore(answer: Reply) -> None:
     """The answer to a copy that nobody waits for."""
-
-
-if __name__ == "__main__":
-    history = run_history(int(sys.argv[1]))
-    for offset, written in enumerate(history.log):
-        print(offset, written)
-    print(history.now, "ms", history.violations or "nothing was violated", history.trace())

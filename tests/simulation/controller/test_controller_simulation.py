@@ -27,9 +27,7 @@ def test_no_history_violates_what_must_hold() -> None:
     for seed in range(HISTORIES):
         world = run_history(seed)
         kinds |= {type(fact) for fact in world.log}
-        assert not world.violations, (
-            f"{world.violations}; repeat it: python -m tests.simulation.controller.controller_world {seed}"
-        )
+        assert not world.violations, f"{world.violations}; repeat it: python -m tests.simulation controller {seed}"
     assert len(kinds) >= 10, "the histories have every kind of fact but producer ids"
 
 

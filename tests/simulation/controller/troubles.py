@@ -42,6 +42,7 @@ class Troubles:
     def __init__(self, world: ControllerWorld, random: Random) -> None:
         self._world = world
         self._random = random
+        self.count = 0
         self._cuts: set[tuple[BrokerId, BrokerId]] = set()
 
     def is_cut(self, one: SimBroker, other: SimBroker) -> bool:
@@ -62,6 +63,7 @@ class Troubles:
             [self._kill, self._kill, self._stop, self._cut, self._cut_off, self._change_controller, self._pause]
             + [self._administer] * 3
         )
+        self.count += 1
         trouble(broker)
 
     def _kill(self, broker: SimBroker) -> None:

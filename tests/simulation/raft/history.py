@@ -1,14 +1,9 @@
 """One history: the seed decides when the nodes start, what clients write and what goes wrong. Then everything heals,
-and the quorum has to work again.
-
-    python -m tests.simulation.raft.history --seed 17           replay one history
-    python -m tests.simulation.raft.history --from 0 --to 1000  run many; stops at the first that fails
-    python -m tests.simulation.raft.history --from 0 --to 300 --bug M25
+and the quorum has to work again. `python -m tests.simulation raft 17` replays one.
 """
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -38,7 +33,7 @@ def run_history(seed: int, node_class: type[Node] = Node) -> Outcome:
     try:
         _run(world)
     except Exception as error:
-        command = f"python -m tests.simulation.raft.history --seed {seed}"
+        command = f"python -m tests.simulation raft {seed}"
         raise HistoryFailed(f"at {world.now} ms: {type(error).__name__}: {error}\nreplay: {command}") from error
     epochs = max(world.invariants.leaders)
     return Outcome(world.events, len(world.invariants.acknowledged), epochs, world.trace.hexdigest())
@@ -85,40 +80,5 @@ def _adopt_for_ever(world: World) -> None:
                     world.adopt(node)
     world.call_later(700, None, partial(_adopt_for_ever, world))
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Run histories of the metadata quorum")
-    parser.add_argument("--seed", type=int, help="replay one history")
-    parser.add_argument("--from", type=int, default=0, dest="first")
-    parser.add_argument("--to", type=int, default=100, dest="end")
-    parser.add_argument("--bug", help="with this seeded bug")
-    chosen = parser.parse_args()
-    seeds = range(chosen.first, chosen.end) if chosen.seed is None else [chosen.seed]
-    from tests.simulation.raft.seeded_bugs import BUGS, planted
-
-    total = acknowledged = elections = 0
-    for seed in seeds:
-        if chosen.bug:
-            bug = next(bug for bug in BUGS if bug.name == chosen.bug)
-            try:
-                with planted(bug) as node_class:
-                    run_history(seed, node_class)
-            except HistoryFailed as failure:
-                print(f"{bug.name} dies at seed {seed}: {failure}")
-                return
-            continue
-        outcome = run_history(seed)
-        total += outcome.events
-        acknowledged += outcome.acknowledged
-        elections += outcome.epochs
-        if chosen.seed is not None:
-            print(outcome)
-        elif (seed + 1) % 100 == 0:
-            print(f"{seed + 1 - chosen.first} histories", flush=True)
-    print(f"{len(seeds)} histories, {total} events, {elections} epochs, {acknowledged} acknowledged writes")
-
-
-if __name__ == "__main__":
-    main()
 
 __all__ = ["Broken", "HistoryFailed", "Outcome", "run_history"]

@@ -1,6 +1,6 @@
 """Seeded histories of three voters whose processes, disks and network fail, with invariants after every event.
 
-`RAFT_HISTORIES` says how many. `python -m tests.simulation.raft.history` runs more, and replays one by its seed.
+`RAFT_HISTORIES` says how many. `python -m tests.simulation raft` runs more, and replays one by its seed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_the_histories_contain_every_kind_of_trouble() -> None:
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.seed is not None], ids=lambda bug: bug.name)
 def test_the_simulation_finds_a_seeded_bug(bug: SeededBug) -> None:
     assert bug.seed is not None
-    with planted(bug) as node_class, pytest.raises(HistoryFailed, match=f"--seed {bug.seed}"):
+    with planted(bug) as node_class, pytest.raises(HistoryFailed, match=f"tests.simulation raft {bug.seed}"):
         run_history(bug.seed, node_class)
 
 
