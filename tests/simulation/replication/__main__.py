@@ -13,7 +13,7 @@ import time
 
 from tests.simulation.replication.history_run import planned_troubles, run_history
 from tests.simulation.replication.scenarios import SCENARIOS
-from tests.simulation.replication.seeded_bugs import SEEDED_BUGS
+from tests.simulation.replication.seeded_bugs import SEEDED_BUGS, SeededBug
 from tests.simulation.replication.setup import Setup
 from tests.simulation.replication.told import tell
 from tests.simulation.replication.world import World
@@ -21,15 +21,21 @@ from tests.simulation.replication.world import World
 PROGRESS_EVERY = 100
 
 
-def run_range(first: int, last: int, setup: Setup) -> None:
+def run_or_report(seed: int, bug: SeededBug | None, count: int = 1) -> World:
+    """Run one history. If it fails, say how to repeat it, and exit."""
+    try:
+        return run_history(seed, bug.setup if bug else None)
+    except AssertionError as error:
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        print(f"history {count}, seed {seed}: {error}", f"{notes}{f' --bug {bug.name}' if bug else ''}", sep="\n")
+        raise SystemExit(1) from None
+
+
+def run_range(first: int, last: int, bug: SeededBug | None) -> None:
     started = time.process_time()
     events = elections = 0
     for count, seed in enumerate(range(first, last), 1):
-        try:
-            world = run_history(seed, setup)
-        except AssertionError as error:
-            print(f"history {count}, seed {seed}: {error}", *getattr(error, "__notes__", ()), sep="\n")
-            raise SystemExit(1) from None
+        world = run_or_report(seed, bug, count)
         events += world.events.count
         elections += world.elections
         if count % PROGRESS_EVERY == 0 or seed + 1 == last:
@@ -37,11 +43,10 @@ def run_range(first: int, last: int, setup: Setup) -> None:
             print(f"{count} histories hold: {events} events, {elections} elections, {seconds:.0f} s of CPU", flush=True)
 
 
-def run_one(seed: int, setup: Setup) -> None:
-    world = World(seed, setup)
-    for trouble in planned_troubles(world):
+def run_one(seed: int, bug: SeededBug | None) -> None:
+    for trouble in planned_troubles(World(seed, bug.setup if bug else None)):
         print(trouble)
-    world = run_history(seed, setup)
+    world = run_or_report(seed, bug)
     committed = sum(truth.end for truth in world.truth.partitions.values())
     print(f"seed {seed}: {world.events.count} events, {world.elections} elections, {committed} records, ", end="")
     print(f"trace {world.events.trace_hash}")
@@ -65,18 +70,18 @@ def main() -> None:
     if arguments.what == "bugs":
         print_bugs()
         return
-    setup = next((bug.setup for bug in SEEDED_BUGS if bug.name == arguments.bug), Setup())
+    bug = next((bug for bug in SEEDED_BUGS if bug.name == arguments.bug), None)
     scenario = next((name for name in SCENARIOS if f"{name}_".startswith(f"{arguments.what}_")), None)
     if scenario is not None:
         print(f"{scenario.replace('_', ' ')}\n")
-        raise SystemExit(0 if tell(SCENARIOS[scenario], setup) else 1)
+        raise SystemExit(0 if tell(SCENARIOS[scenario], bug.setup if bug else Setup()) else 1)
     first, _, last = arguments.what.partition(":")
     if not first.isdecimal():
         parser.error(f"no scenario is called {arguments.what}")
     if last:
-        run_range(int(first), int(last), setup)
+        run_range(int(first), int(last), bug)
     else:
-        run_one(int(first), setup)
+        run_one(int(first), bug)
 
 
 if __name__ == "__main__":

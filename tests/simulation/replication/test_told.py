@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from tests.simulation.replication.setup import Setup
 from tests.simulation.replication.told import tell
 
 TRUNCATION = {"M1": "s1_", "M2": "s2_", "M3": "s3_"}
+PAGE = Path(__file__).parents[3] / "docs" / "truncation.md"
+PICTURE = re.compile(r"replication s\d --bug (M\d) .*\n\n((?: {4}.*\n)+)")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -37,6 +41,17 @@ def test_after_a_cut_at_the_high_watermark_the_last_leader_has_an_empty_log(caps
     tell(scenario, bug.setup)
     last = capsys.readouterr().out.partition("the metadata reach broker 3")[2].partition("\n")[0]
     assert last.split() == ["†0¹", "1¹", "|", "†|", "0¹", "1¹", "*|"]
+
+
+def test_the_pictures_of_the_page_are_what_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    pictures = dict(PICTURE.findall(PAGE.read_text(encoding="utf-8")))
+    assert pictures.keys() == {"M1", "M3"}
+    for bug in (bug for bug in SEEDED_BUGS if bug.name in pictures):
+        tell(next(value for key, value in SCENARIOS.items() if key.startswith(TRUNCATION[bug.name])), bug.setup)
+        told = iter(capsys.readouterr().out.splitlines())
+        for line in pictures[bug.name].splitlines():
+            wanted = line[4:].partition("…")[0]
+            assert any(each.startswith(wanted) for each in told), f"{bug.name} does not tell, in this order: {wanted}"
 
 
 def test_a_scenario_that_does_not_exist_is_one_clear_line() -> None:
