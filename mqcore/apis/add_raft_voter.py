@@ -17,7 +17,7 @@ from mqcore.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from mqcore.wire.requests.add_raft_voter import AddRaftVoterRequest
 
-API = Api(80, "AddRaftVoter", 0, 1)
+API = Api(80, "AddRaftVoter", 0, 1, forwarded=True)
 
 REASONS = {
     ErrorCode.NOT_CONTROLLER: "this node does not lead the metadata quorum",
