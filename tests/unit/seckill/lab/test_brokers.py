@@ -90,7 +90,7 @@ def test_a_frozen_broker_is_not_asked(brokers: Brokers, admin: type[FakeAdmin]) 
 
 def test_the_quorum_names_the_controller_and_the_folder_of_each_voter(brokers: Brokers) -> None:
     found = brokers.quorum()
-    assert (found.controller, found.epoch, found.observers) == (2, 7, {3})
+    assert (found.controller, found.epoch, found.observers) == (2, 7, frozenset({3}))
     assert found.voters == {1: "folder 1", 2: "folder 2", 3: "folder 3"}
 
 
