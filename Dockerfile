@@ -30,7 +30,7 @@ FROM python:${PYTHON} AS base
 RUN groupadd --gid 10001 seckill \
  && useradd --uid 10001 --gid 10001 --home-dir /app --no-create-home --shell /usr/sbin/nologin seckill \
  && install -d -o seckill -g seckill /run/seckill /run/sandbox /var/lib/mqcore /var/lib/seckill /var/lib/seckill/sandbox \
-    /var/lib/seckill/evidence /var/lib/seckill/stats \
+    /var/lib/seckill/evidence /var/lib/seckill/stats /var/lib/cluster/1 /var/lib/cluster/2 /var/lib/cluster/3 \
  && printf '#!/bin/sh\nexec python -m seckill.cli "$@"\n' > /usr/local/bin/seckill \
  && printf '#!/bin/sh\nexec python -m mqcore "$@"\n' > /usr/local/bin/mqcore \
  && chmod +x /usr/local/bin/seckill /usr/local/bin/mqcore

@@ -1,4 +1,7 @@
-"""Shell: the command lines of the stack's own broker, or of its three brokers."""
+"""Shell: the command lines of the stack's own broker, or of its three brokers, and the folders that three need.
+
+`python -m seckill.stack.mqcore_brokers FOLDER` makes the folders of three.
+"""
 
 from __future__ import annotations
 
@@ -88,3 +91,7 @@ def _format(folder: Path, cluster_id: str, number: int, *, founder: bool) -> Non
     )  # fmt: skip
     if done.returncode:
         raise CannotFormat(f"the folder of broker {number} could not be made: {done.stderr.strip()}")
+
+
+if __name__ == "__main__":
+    format_folders(Path(sys.argv[1]), CLUSTER_SIZES[-1])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
@@ -26,7 +28,7 @@ from tests.architecture.compose_file import PROJECT, ROOT, SERVICES, Service, co
 
 OPEN = {"front", "locust", "grafana", "mqcore"}
 """The services with a published port, which only this machine can reach."""
-ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd"}
+ENDS_BY_ITSELF = {"secrets", "migrate", "report", "crowd", "format"}
 MEMORY_MAX = 4608 << 20
 SECRET_TEXT = "a secret of at least thirty-two bytes"
 SECRET = re.compile(r"(PASSWORD|SECRET|_KEY)")
@@ -113,7 +115,7 @@ def test_the_default_containers_need_at_most_four_and_a_half_gigabytes() -> None
 
 def test_all_profiles_are_known() -> None:
     profiles = {profile for service in SERVICES.values() for profile in service.get("profiles", ())}
-    assert profiles == {"words", "stats", "observe", "kafka"}
+    assert profiles == {"words", "stats", "observe", "cluster", "kafka"}
 
 
 def test_volumes_and_networks_are_declared_and_used() -> None:
@@ -158,6 +160,16 @@ def test_each_of_our_images_is_built_by_one_service() -> None:
     assert all(image == f"seckill:{target}" for image, target in built.items())
     stages = re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert set(built.values()) <= set(stages)
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="needs docker compose")
+@pytest.mark.parametrize("profile", ["words", "stats", "observe", "cluster", "kafka"])
+def test_docker_compose_accepts_the_file_with_each_profile(profile: str) -> None:
+    command = ["docker", "compose", "--profile", profile, "config", "--quiet"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    if "is not a docker command" in done.stderr:
+        pytest.skip("docker has no compose")
+    assert done.returncode == 0, done.stderr
 
 
 # ── what runs ────────────────────────────────────────────────────────────────────────────────────

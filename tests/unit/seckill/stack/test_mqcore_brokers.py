@@ -63,7 +63,7 @@ def test_each_of_three_brokers_knows_the_same_voters_and_listens_where_they_say(
 
 def identity(folder: Path) -> dict[str, str]:
     lines = (folder / mqcore_brokers.IDENTITY_FILE).read_text().splitlines()
-    return dict(line.partition("=")[::2] for line in lines if not line.startswith("#"))  # type: ignore[misc]
+    return dict(line.partition("=")[::2] for line in lines if not line.startswith("#"))
 
 
 def identities(folder: Path) -> list[dict[str, str]]:
