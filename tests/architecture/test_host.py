@@ -28,7 +28,11 @@ NAMES = frozenset(
 )
 
 ALLOWED = {
-    "mqcore/__main__.py": {"asyncio.get_running_loop", "uvloop"},  # starts the loop that a real world runs on
+    "mqcore/__main__.py": {
+        "asyncio.get_running_loop",
+        "asyncio.wait",
+        "uvloop",
+    },  # starts the loop that a real world runs on
     "mqcore/cli/client.py": {"socket"},  # the commands beside a broker are not simulated
     "mqcore/cli/topics.py": {"time"},
     "mqcore/cli/cluster.py": {
