@@ -87,7 +87,7 @@ def test_the_folders_of_three_brokers_belong_to_one_cluster_and_are_made_once(tm
 
 
 def test_a_cluster_id_may_begin_like_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mqcore_brokers.uuid, "uuid4", lambda: UUID(int=0xF8 << 120))
+    monkeypatch.setattr("uuid.uuid4", lambda: UUID(int=0xF8 << 120))
     mqcore_brokers.format_folders(tmp_path, 3)
     assert {each["cluster.id"] for each in identities(tmp_path)} == {"-AAAAAAAAAAAAAAAAAAAAA"}
 
