@@ -84,7 +84,7 @@ def _cluster_id(folder: Path) -> str | None:
 
 
 def _format(folder: Path, cluster_id: str, number: int, *, founder: bool) -> None:
-    words = ["--data", str(folder), "--cluster-id", cluster_id, "--node-id", str(number)]
+    words = ["--data", str(folder), f"--cluster-id={cluster_id}", "--node-id", str(number)]  # an id may begin with "-"
     done = subprocess.run(
         [sys.executable, "-m", "mqcore", "format", *words, *(["--founder"] if founder else [])],
         capture_output=True, text=True, check=False,

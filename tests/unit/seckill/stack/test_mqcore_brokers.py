@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -83,6 +84,12 @@ def test_the_folders_of_three_brokers_belong_to_one_cluster_and_are_made_once(tm
     assert len({each["directory.id"] for each in made}) == 3
     mqcore_brokers.format_folders(tmp_path, 3)
     assert identities(tmp_path) == made
+
+
+def test_a_cluster_id_may_begin_like_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uuid.uuid4", lambda: UUID(int=0xF8 << 120))
+    mqcore_brokers.format_folders(tmp_path, 3)
+    assert {each["cluster.id"] for each in identities(tmp_path)} == {"-AAAAAAAAAAAAAAAAAAAAA"}
 
 
 def test_a_lost_folder_joins_the_cluster_of_the_others_and_founds_none(tmp_path: Path) -> None:
