@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import KafkaConnectionError, LogTruncationError, OffsetOutOfRangeError, UnknownBrokerIdError
-
-log = logging.getLogger(__name__)
+from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
 METADATA_AGE_MS_MAX = 5_000
 """A group leader that joins before it knows the topics assigns nothing until its metadata is refreshed."""
-RETRY_SECONDS = 0.1
 
 
 def create_consumer(
@@ -47,11 +42,7 @@ class PolledRecords(NamedTuple):
 
 
 def poll_records(consumer: KafkaConsumer, timeout_ms: float, batch_records_max: int) -> PolledRecords:
-    """Poll once. A partition whose log has changed is reported in `lost` instead of failing the whole poll.
-
-    For some seconds after a broker has left, the client may ask for it although its metadata no longer has it, and
-    raise. Nothing was read then, and the next poll asks the brokers that are left.
-    """
+    """Poll once. A partition whose log has changed is reported in `lost` instead of failing the whole poll."""
     release_parked_records(consumer)
     request_unknown_topics(consumer)
     try:
@@ -60,11 +51,6 @@ def poll_records(consumer: KafkaConsumer, timeout_ms: float, batch_records_max: 
         return PolledRecords({}, frozenset(fault.args[0]))
     except LogTruncationError as fault:
         return PolledRecords({}, frozenset(fault.divergent_offsets))
-    except (UnknownBrokerIdError, KafkaConnectionError) as fault:
-        log.warning("a broker is gone", extra={"reason": str(fault)})
-        consumer._cluster.request_update()
-        time.sleep(RETRY_SECONDS)
-        return PolledRecords({})
 
 
 class AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped there
