@@ -64,7 +64,12 @@ def command(folder: Path, port: int, controller_port: int, brokers: int, number:
 
 
 def format_folders(folder: Path, brokers: int) -> None:
-    """Make the data folders of three brokers, and that of one whose disk was lost. One broker needs no such step."""
+    """Make the data folders of three brokers, and that of one whose disk was lost. One broker needs no such step.
+
+    The database remembers offsets in the topics, so the folder of another number of brokers is refused."""
+    other = 3 if brokers == 1 else 1
+    if _cluster_id(data_folder(folder, other, 1)) is not None:
+        raise CannotFormat(f"{folder} has the data of {other} broker(s), not of {brokers}: choose another --data")
     if brokers == 1:
         return
     folders = {number: data_folder(folder, brokers, number) for number in range(1, brokers + 1)}

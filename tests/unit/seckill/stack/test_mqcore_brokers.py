@@ -143,3 +143,12 @@ def test_the_ports_of_three_brokers_and_their_controllers_belong_to_the_stack(
     assert alone["broker"] == PORT and not alone.keys() & (brokers | controllers).keys() - {"broker"}
     external = Layout(tmp_path, ports, "kafka.example:9092", brokers=3).own_ports()
     assert not external.keys() & (brokers | controllers).keys()
+
+
+@pytest.mark.parametrize(("made", "wanted"), [("meta.properties", 3), ("1/meta.properties", 1)])
+def test_the_folder_of_another_number_of_brokers_is_refused(tmp_path: Path, made: str, wanted: int) -> None:
+    """The database remembers how far each topic was read, and new topics would be empty."""
+    (tmp_path / made).parent.mkdir(exist_ok=True)
+    (tmp_path / made).write_text("cluster.id=abc\n")
+    with pytest.raises(mqcore_brokers.CannotFormat, match="choose another --data"):
+        mqcore_brokers.format_folders(tmp_path, wanted)
