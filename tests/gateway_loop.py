@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -19,7 +19,6 @@ import pytest
 from django.db.backends.utils import CursorWrapper
 from django.http import HttpResponse
 from django.test import Client
-from kafka.future import Future
 
 from gateway import admission, from_threads, outcome_cache, purchase_status
 from gateway.admission import AdmissionRequest, AdmissionResult
@@ -62,9 +61,9 @@ class AcknowledgingWriter:
     def __init__(self) -> None:
         self.offsets = 0
 
-    def send(self, *_: object) -> Future:
+    def send(self, key: bytes, value: bytes, headers: object, on_settled: Callable[[Any], None]) -> None:
         self.offsets += 1
-        return Future().success(SimpleNamespace(topic=TOPIC, partition=0, offset=self.offsets - 1))
+        on_settled(SimpleNamespace(topic=TOPIC, partition=0, offset=self.offsets - 1))
 
     def topic_for(self, key: bytes) -> str:
         return TOPIC
