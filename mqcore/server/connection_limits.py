@@ -54,7 +54,7 @@ class LimitedConnection(Protocol):
 class ConnectionLimits:
     def __init__(self, config: BrokerConfig, metrics: Metrics, clock: Clock) -> None:
         self.config = config
-        self.connections: set[LimitedConnection] = set()
+        self.connections: dict[LimitedConnection, None] = {}  # in the order of their arrival
         self.is_draining = False
         self.waiting_bytes = 0  # memory of all calls that wait for their answers
         self._metrics = metrics
@@ -80,13 +80,13 @@ class ConnectionLimits:
         if is_full or self._connections_by_address[address] >= self.config.max_connections_per_ip:
             self.count_closed("too_many_connections", address, f"{len(self.connections)} are open")
             return False
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._connections_by_address[address] += 1
         self._connections_gauge.value = len(self.connections)
         return True
 
     def remove(self, connection: LimitedConnection, address: str) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._connections_by_address[address] -= 1
         if not self._connections_by_address[address]:
             del self._connections_by_address[address]

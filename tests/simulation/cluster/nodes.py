@@ -29,7 +29,7 @@ class SimProcess:
         self.clock = VirtualClock()
         self.is_paused = False
         self.network = network
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: dict[asyncio.Task[Any], None] = {}  # in their order: a set would have one of addresses in memory
 
     def run(self, action: Callable[[], None]) -> None:
         token = RUNNING.set(self)
@@ -46,7 +46,7 @@ class SimProcess:
     def end(self) -> None:
         for task in self.tasks:
             task.cancel()
-        self.tasks = set()
+        self.tasks = {}
         self.clock.drop_timers()
         self.network.died(self)
 
@@ -56,8 +56,8 @@ def tasks_belong_to_processes(loop: asyncio.AbstractEventLoop, work: Any, **more
     task = asyncio.Task(work, loop=loop, **more)
     process = RUNNING.get()
     if process is not None:
-        process.tasks.add(task)
-        task.add_done_callback(process.tasks.discard)
+        process.tasks[task] = None
+        task.add_done_callback(lambda done: process.tasks.pop(done, None))
     return task
 
 
