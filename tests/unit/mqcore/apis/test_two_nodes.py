@@ -318,10 +318,15 @@ async def test_a_broker_is_unregistered_through_any_broker(nodes: TwoNodes) -> N
     client.send(64, 0, broker_id=9)
     client.send(64, 0, broker_id=1)
     await nodes.settle()
+    epoch = nodes.one.observer.image.brokers[BrokerId(1)].broker_epoch
+    await nodes.submit(nodes.one, Heartbeat(BrokerId(1), epoch, Offset(0), wants_fence=True))
+    client.send(64, 0, broker_id=1)
+    await nodes.settle()
     nodes.replicate()
     await nodes.settle()
-    unknown, gone = client.answers
+    unknown, running, gone = client.answers
     assert unknown.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED and "9" in unknown.error_message
+    assert running.error_code == ErrorCode.INVALID_REQUEST and "stop it first" in running.error_message
     assert gone.error_code == ErrorCode.NONE and BrokerId(1) not in nodes.two.observer.image.brokers
 
 
