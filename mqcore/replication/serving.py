@@ -36,7 +36,7 @@ class ReplicaFetches:
         self.clock = clock
         self.listener = listener
         self.response_bytes_max = response_bytes_max
-        self.waiting: set[WaitingFollower] = set()
+        self.waiting: dict[WaitingFollower, None] = {}  # in the order of their arrival
         self._is_leading_more = False
 
     def begin_to_lead(self) -> None:
@@ -132,7 +132,7 @@ class WaitingFollower:
 
     def _wait(self) -> None:
         self.is_waiting = True
-        self._server.waiting.add(self)
+        self._server.waiting[self] = None
         self._timer = self._server.clock.call_later(self._request.max_wait_ms, self.answer)
         for partition in self._watched():
             partition.append_watchers.add(self, self._on_change)
@@ -153,7 +153,7 @@ class WaitingFollower:
     def cancel(self) -> None:
         """Forget the fetch; no answer will be sent."""
         self.is_waiting = False
-        self._server.waiting.discard(self)
+        self._server.waiting.pop(self, None)
         for timer in (self._timer, self._wake_up):
             if timer is not None:
                 timer.cancel()

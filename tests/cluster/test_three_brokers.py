@@ -169,7 +169,7 @@ def test_new_settings_reach_every_broker(whole_cluster: BrokerCluster, topic: st
     node.kill()
     until_in_sync(whole_cluster, topic, {1, 2, 3} - {node.number})
     with pytest.raises(AssertionError, match="NOT_ENOUGH_REPLICAS|MSG_TIMED_OUT"):
-        produce(whole_cluster, topic, VALUES)
+        produce(whole_cluster, topic, VALUES, give_up_ms=5000)
     node.start()
     wait_until(lambda: live_brokers(whole_cluster) == {1, 2, 3}, "the broker to return", PATIENCE_S)
     admin = admin_of(whole_cluster)

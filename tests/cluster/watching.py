@@ -91,11 +91,20 @@ def voters(cluster: BrokerCluster) -> set[int]:
         admin.close()
 
 
-def produce(cluster: BrokerCluster, topic: str, values: list[bytes], partition: int = 0) -> list[int]:
-    """Write with acks=all and return the offsets."""
+def produce(
+    cluster: BrokerCluster, topic: str, values: list[bytes], partition: int = 0, give_up_ms: int = 300_000
+) -> list[int]:
+    """Write with acks=all and return the offsets. The producer repeats what fails for `give_up_ms`."""
     offsets: list[int] = []
     faults: list[object] = []
-    producer = Producer({"bootstrap.servers": cluster.address, "enable.idempotence": True, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.address,
+            "enable.idempotence": True,
+            "delivery.timeout.ms": give_up_ms,
+            "log_level": 0,
+        }
+    )
     for value in values:
         producer.produce(
             topic,

@@ -40,7 +40,7 @@ BUGS = (
         Replica,
         "knows_committed_end",
         property(lambda replica: True),
-        8,
+        14,
         "partition 0 ends at",
     ),
     SeededBug(

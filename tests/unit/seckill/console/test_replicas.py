@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -38,6 +39,8 @@ class FakeBroker:
                 connection.sendall(self._frame)
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # otherwise the waiting thread would still accept one connection
         self._listener.close()
 
 
