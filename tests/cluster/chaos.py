@@ -182,8 +182,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         make = ApacheKafkaCluster if options.kafka else BrokerCluster
-        with make(folder) as cluster:
+        cluster = make(folder).start()
+        try:
             found = run(cluster, options.minutes * 60, seed, tell)
+        finally:
+            cluster.kill()
     for line in found:
         tell(f"FAIL {line}")
     tell("FAIL" if found else "PASS: nothing lost, doubled, moved or reordered")
