@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from loadtest.benchmarks import machine
@@ -127,8 +127,8 @@ def memory_mb(cluster: BrokerCluster) -> float:
 def latencies_ms(cluster: BrokerCluster, topic: str, seconds: float) -> list[float]:
     producer = Producer(settings_of(cluster, acks="all", **{"linger.ms": 0}))
     consumer = Consumer(settings_of(cluster, **{"group.id": "latency", "fetch.wait.max.ms": 100}))
-    consumer.assign([TopicPartition(topic, index) for index in range(PARTITIONS)])
-    consumer.poll(0.5)
+    consumer.assign([TopicPartition(topic, index, OFFSET_END) for index in range(PARTITIONS)])
+    consumer.poll(3.0)  # a consumer that has just begun looks for the ends of the partitions first
     found: list[float] = []
     began, sent = time.perf_counter(), 0
     while (now := time.perf_counter()) - began < seconds:
