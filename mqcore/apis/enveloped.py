@@ -15,7 +15,7 @@ from mqcore.wire.frames import BadFrame, RequestHead, is_flexible, read_head, re
 log = logging.getLogger(__name__)
 
 OnAnswer = Callable[[bytes | ErrorCode], None]
-"""Gets the response with its head, or why there is none."""
+"""Gets the response with its head, or the error that prevents one."""
 
 
 class EnvelopedCall:

@@ -1,4 +1,4 @@
-"""Shell: the replicas of the sale's topics: who leads, who is in sync, and how far each broker's copy reaches.
+"""Shell: the replicas of the sale's topics: the leader, the in-sync replicas, and where each broker's copy ends.
 
 Clients learn only the high watermark of a partition. ListOffsets with the replica id of a debugger (−2) tells the end
 of the log of whichever broker is asked, in Kafka's brokers and in ours.

@@ -1,4 +1,4 @@
-"""Shell: what an experiment asks the brokers of its stack: who leads, who is in sync, who controls, who votes."""
+"""Shell: what an experiment asks the brokers of its stack: leaders, in-sync replicas, the controller, the voters."""
 
 from __future__ import annotations
 

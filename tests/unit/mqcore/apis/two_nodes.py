@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from typing import Any, cast
 from uuid import UUID
 
@@ -234,3 +234,21 @@ class TwoNodes:
 
     def client(self, node: Node, listener: str = CLIENTS) -> Client:
         return Client(node.accept(listener))
+
+
+def in_a_loop(test: Callable[[TwoNodes], Awaitable[None]]) -> Callable[[], None]:
+    """Run the test with two nodes of which the first is the active controller and both have a broker."""
+
+    @wraps(test)
+    def run() -> None:
+        async def body() -> None:
+            nodes = TwoNodes()
+            await nodes.elect(1)
+            for node in (nodes.one, nodes.two):
+                await nodes.join(node)
+            await test(nodes)
+
+        asyncio.run(body())
+
+    del run.__wrapped__  # pytest would take its argument for a fixture
+    return run
