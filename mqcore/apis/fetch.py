@@ -4,8 +4,8 @@ Versions: 4 is the first with batches in the current format. 7 adds fetch sessio
 a diverging log (KIP-595), 13 topic ids; 15 moves the replica id to a tag.
 From 11 on a consumer may read from a follower, and with `replica.selector.class` the leader sends it to one in its own
 rack (KIP-392). The fetches of followers themselves are served by mqcore/replication/serving.py.
-Left out: fetch sessions (the session id is always 0, so each request names all its partitions; every client accepts
-that).
+Left out: fetch sessions of clients (the session id is always 0, so each request names all its partitions; every client
+accepts that).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mqcore.identity import BrokerId
 from mqcore.partitions.leader import LeaderState
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.reads import Divergence, LeaderEpochMismatch, ReadRequest, ReadResult
+from mqcore.replication.fetch_session import ReplicaAnswer
 from mqcore.replication.nearest import nearest_replica
 from mqcore.replication.serving import ReplicaFetches
 from mqcore.wire.errors import ErrorCode
@@ -52,10 +53,13 @@ WAITING_PARTITIONS_MAX = 100_000
 partitions is answered at once."""
 
 FetchedTopics = list[tuple[str | None, UUID | None, list[FetchedPartition]]]
-FetchAnswer = tuple[ErrorCode, FetchedTopics]
+FetchAnswer = tuple[ErrorCode, FetchedTopics] | ReplicaAnswer
 
 
 def encode(version: int, answer: FetchAnswer) -> list[Piece]:
+    if isinstance(answer, ReplicaAnswer):
+        topics, session_id, error = answer
+        return encode_fetch_response(version, topics, error_code=error, session_id=session_id)
     error, topics = answer
     return encode_fetch_response(version, topics, error_code=error)
 
@@ -77,9 +81,9 @@ def handle(request: FetchRequest, call: Call) -> FetchAnswer | Later:
 
 
 def _serve_follower(request: FetchRequest, call: Call, followers: ReplicaFetches) -> Later:
-    waiting = followers.serve(request, lambda topics: call.answer((ErrorCode.NONE, topics)))
-    if waiting is not None:
-        call.when_gone = waiting.cancel
+    session = followers.serve(request, call.answer)
+    if session is not None:
+        call.when_gone = partial(followers.drop, session)
     return LATER
 
 

@@ -70,7 +70,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceAnswer | Later | None:
                 if not isinstance(appended, Refusal):
                     base_offset, end, append_time_ms, _ = appended
                     results.append(ProducedPartition(index, 0, base_offset, append_time_ms, found.log.start_offset))
-                    if not found.is_acknowledged(end, request.acks):
+                    if end > found.high_watermark and not found.is_acknowledged(end, request.acks):
                         pending.append(PendingAppend(found, end, Position(topic_at, partition_at)))
                     continue
                 found = appended

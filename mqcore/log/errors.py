@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 DESCRIPTOR_ERRNOS: Final = frozenset({errno.EMFILE, errno.ENFILE})  # raised when opening a file, never by an fsync
-RETRYABLE_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}) | DESCRIPTOR_ERRNOS
+FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # EFBIG: `ulimit -f`, a limit like a quota
+RETRYABLE_ERRNOS: Final = FULL_ERRNOS | {errno.ENOMEM} | DESCRIPTOR_ERRNOS
 
 
 class LogFault(Exception):

@@ -119,6 +119,10 @@ class FollowerState:
             return self._on_divergence(*answer.diverging_epoch, log, now)
         return self._on_records(answer, log, now)
 
+    def learn(self, answer: FetchedPartition, log: LogView, now: Millis) -> Step:
+        """The leader has told its offsets, and the request stays open."""
+        return self._on_records(answer, log, now)
+
     def _takes(self, asked: ReplicaFetch) -> bool:
         if asked is not self._open:
             return False

@@ -109,6 +109,13 @@ class LeaderState:
         follower.fetched_at, follower.leader_end_then = now, end
         return self._moved(now if fetch.replica not in self.isr.committed else None)
 
+    def still_had_everything(self, replica: BrokerId, at: Millis) -> None:
+        """The follower's last fetch was still open at `at`, because there was nothing to copy."""
+        follower = self.followers.get(replica)
+        if follower is not None and follower.fetched_at is not None:
+            follower.caught_up_at = max(follower.caught_up_at, at)
+            follower.fetched_at = max(follower.fetched_at, at)
+
     def _fence(self, fetch: ReplicaFetch) -> LeaderEpochMismatch | Divergence | Refusal | None:
         epoch, log = self.term.leader_epoch, self._log
         if fetch.leader_epoch != epoch:

@@ -88,12 +88,12 @@ class Partition(Replica):
         return outcome.end
 
     def _on_appended(self) -> None:
+        log = self.log
         if not self.is_only_replica:
             self.append_watchers.notify()
             self.inform_leader(LeaderState.log_moved)
         elif not self._durable_only:
-            self._advance_alone()
-        log = self.log
+            self._advance_alone(log.end_offset)
         if log.end_offset - log.flushed_offset >= self._flush_messages or log.segments.should_sync_soon:
             self.request_sync()
 

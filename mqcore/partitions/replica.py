@@ -73,6 +73,7 @@ class Replica(LocalCopy):
             moved = role.learned(term, now)
             self._set_term(role.term)
             self._on_moved(role, moved)
+            self.append_watchers.notify()  # a follower outside the new ISR has to be heard again
             return
         self._end_term(NotLeader("another leader epoch has begun"))
         self._set_term(term)
@@ -162,16 +163,15 @@ class Replica(LocalCopy):
 
     def _advance(self) -> None:
         if self.is_only_replica:
-            self._advance_alone()
+            self._advance_alone(acknowledged_end(self.log, durable_only=self._durable_only))
         else:
             self.inform_leader(LeaderState.log_moved)
 
-    def _advance_alone(self) -> None:
-        """Move the high watermark to the end of the own log and wake the requests that wait for it.
+    def _advance_alone(self, end: int) -> None:
+        """Move the high watermark to the acknowledged end of the own log, and wake the requests that wait for it.
 
         The order matters: the watermark moves first, because callbacks read up to it. Watchers only schedule their
         work, so whatever must happen before the answer to a commit waits for it itself (`MetadataObserver`)."""
-        end = acknowledged_end(self.log, durable_only=self._durable_only)
         if end > self.high_watermark:
             self.high_watermark = Offset(end)
             self.watchers.notify()

@@ -44,27 +44,27 @@ COMMITTED = Committed()
 class CommitQueue:
     """Callbacks that wait until everything below an offset is committed, ordered by that offset."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, OnCommit]] = deque()
+        self.waiting: deque[tuple[int, OnCommit]] = deque()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def add(self, end: Offset, on_commit: OnCommit) -> None:
-        if self._waiting and end < self._waiting[-1][0]:  # a retried batch waits for an earlier end
-            waiting = sorted([*self._waiting, (end, on_commit)], key=lambda pair: pair[0])
-            self._waiting = deque(waiting)
+        if self.waiting and end < self.waiting[-1][0]:  # a retried batch waits for an earlier end
+            waiting = sorted([*self.waiting, (end, on_commit)], key=lambda pair: pair[0])
+            self.waiting = deque(waiting)
         else:
-            self._waiting.append((end, on_commit))
+            self.waiting.append((end, on_commit))
 
     def release(self, high_watermark: int) -> None:
-        while self._waiting and self._waiting[0][0] <= high_watermark:
-            _call(self._waiting.popleft()[1], COMMITTED)
+        while self.waiting and self.waiting[0][0] <= high_watermark:
+            _call(self.waiting.popleft()[1], COMMITTED)
 
     def fail(self, outcome: NotLeader | StorageFault) -> None:
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, on_commit in waiting:
             _call(on_commit, outcome)
 
@@ -93,8 +93,10 @@ class Acknowledgements:
         (self._committed if acks == ALL_REPLICAS else self._local).add(end, on_commit)
 
     def release(self, local_end: int, high_watermark: int) -> None:
-        self._local.release(local_end)
-        self._committed.release(high_watermark)
+        if self._local.waiting:  # nothing waits at most appends
+            self._local.release(local_end)
+        if self._committed.waiting:
+            self._committed.release(high_watermark)
 
     def fail(self, outcome: NotLeader | StorageFault) -> None:
         self._local.fail(outcome)

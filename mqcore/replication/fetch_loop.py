@@ -1,5 +1,5 @@
-"""Shell: copies partitions from their leaders: for each leader one connection, and one Fetch in flight for all
-partitions that it leads.
+"""Shell: copies partitions from their leaders: for each leader one connection, one fetch session and one Fetch in
+flight for all partitions that it leads.
 
 `FollowerState` decides what to ask and what to do with the answer. Own rules:
 * A partition that syncs each append (`flush.messages=1`) delays the next request until its sync has ended, because a
@@ -10,22 +10,31 @@ partitions that it leads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
 from mqcore.config import BrokerConfig
-from mqcore.host import Clock, Network, Timer
+from mqcore.host import Clock, Instant, Network, Timer
 from mqcore.identity import BrokerId, Millis, TopicIdPartition
 from mqcore.links.link import Link, OnResponse
 from mqcore.links.outcome import LinkFault
 from mqcore.partitions.follower import Back, FollowerState, StartAt, Truncate
 from mqcore.partitions.partition import Partition
 from mqcore.partitions.reads import ReplicaFetch
+from mqcore.replication.fetch_session import is_final
 from mqcore.wire.fetch import FETCH, FetchedPartition, FetchPartition, FetchTopic
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.replica_fetch import VERSION, FetchLimits, decode_fetch_response, encode_replica_fetch
+from mqcore.wire.replica_fetch import (
+    VERSION,
+    FetchLimits,
+    FetchResponse,
+    Session,
+    decode_fetch_response,
+    encode_replica_fetch,
+)
 
 log = logging.getLogger(__name__)
 
@@ -113,9 +122,15 @@ class Asked(NamedTuple):
 
 
 class FetchLoop:
+    """A request names only what is due; the leader remembers the rest (`mqcore/replication/fetch_session.py`)."""
+
     def __init__(self, leader: BrokerId, link: Sender, clock: Clock, rules: FetchRules) -> None:
         self.leader = leader
         self.partitions: dict[TopicIdPartition, Partition] = {}
+        self._due: dict[TopicIdPartition, None] = {}  # to be asked for, or pausing after an error
+        self._open: dict[TopicIdPartition, Asked] = {}  # asked for and not answered
+        self._forgotten: dict[TopicIdPartition, None] = {}  # open at the leader, and not followed any more
+        self._session = Session()
         self._link = link
         self._clock = clock
         self._rules = rules
@@ -125,10 +140,16 @@ class FetchLoop:
 
     def add(self, key: TopicIdPartition, partition: Partition) -> None:
         self.partitions[key] = partition
+        self._due[key] = None
         self._continue_in(0)
 
     def remove(self, key: TopicIdPartition) -> None:
         self.partitions.pop(key, None)
+        self._due.pop(key, None)
+        asked = self._open.pop(key, None)
+        if asked is not None:
+            asked.role.failed(asked.fetch, self._clock.now().monotonic_ms)
+            self._forgotten[key] = None
 
     def close(self) -> None:
         self._is_closed = True
@@ -136,6 +157,8 @@ class FetchLoop:
         if self._timer is not None:
             self._timer.cancel()
         self._link.close()
+
+    # ── the next request ─────────────────────────────────────────────────────────────────────────
 
     def _continue_in(self, delay_ms: int) -> None:
         if self._timer is not None:
@@ -147,31 +170,35 @@ class FetchLoop:
         self._timer = None
         if self._is_asking or self._is_closed:
             return
-        followed = [
-            (key, partition, partition.role)
-            for key, partition in self.partitions.items()
-            if isinstance(partition.role, FollowerState) and partition.role.leader == self.leader
-        ]
-        for _, partition, _ in followed:
+        due = [(key, partition, role) for key in self._due if (role := self._role(partition := self.partitions[key]))]
+        for _, partition, _ in due:
             if partition.acknowledges_durable_only and partition.log.flushed_offset < partition.log.end_offset:
                 partition.when_durable(lambda outcome: self._continue_in(0))
                 return
         now = self._clock.now().monotonic_ms
-        asked = []
-        for key, partition, role in followed:
+        asked, self._due = [], {}
+        pauses: list[int] = []
+        for key, partition, role in due:
             fetch = role.ask(partition.log, now)
             if fetch is not None:
                 asked.append(Asked(key, partition, role, fetch))
-        pauses = [at - now for _, _, role in followed if (at := role.deadline()) is not None]
-        if asked:
+            elif (at := role.deadline()) is not None:
+                self._due[key] = None
+                pauses.append(at - now)
+        if asked or self._open:
             self._send(asked, min([self._rules.wait_ms, *(max(pause, 1) for pause in pauses)]))
         elif pauses:
             self._continue_in(max(0, min(pauses)))
 
+    def _role(self, partition: Partition) -> FollowerState | None:
+        role = partition.role
+        return role if isinstance(role, FollowerState) and role.leader == self.leader else None
+
     def _send(self, asked: Sequence[Asked], wait_ms: int) -> None:
         self._is_asking = True
-        topics: dict[object, FetchTopic] = {}
-        for (topic_id, index), _, _, fetch in asked:
+        topics: dict[UUID, FetchTopic] = {}
+        for each in asked:
+            (topic_id, index), fetch = each.key, each.fetch
             topic = topics.setdefault(topic_id, FetchTopic(None, topic_id, []))
             topic.partitions.append(
                 FetchPartition(
@@ -183,56 +210,84 @@ class FetchLoop:
                     self._rules.partition_bytes_max,
                 )
             )
-        newest = max(asked, key=lambda each: each.fetch.broker_epoch).fetch
+            self._open[each.key] = each
+            self._forgotten.pop(each.key, None)
+        forgotten: dict[UUID, list[int]] = {}
+        for topic_id, index in self._forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
+        self._forgotten = {}
+        newest = max(self._open.values(), key=lambda each: each.fetch.broker_epoch).fetch
         limits = FetchLimits(wait_ms, self._rules.response_bytes_max)
-        body = encode_replica_fetch(newest.replica, newest.broker_epoch, limits, list(topics.values()))
-        self._link.send(FETCH, VERSION, body, wait_ms + ANSWER_MS_MAX, partial(self._on_response, asked))
+        body = encode_replica_fetch(
+            newest.replica, newest.broker_epoch, limits, self._session, list(topics.values()), forgotten
+        )
+        self._link.send(FETCH, VERSION, body, wait_ms + ANSWER_MS_MAX, self._on_response)
 
-    def _on_response(self, asked: Sequence[Asked], response: memoryview | LinkFault) -> None:
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    def _on_response(self, response: memoryview | LinkFault) -> None:
         self._is_asking = False
         now = self._clock.now()
-        answers = self._answers(response)
-        for each in asked:
-            answer = answers.get(each.key)
-            if answer is None:
-                each.role.failed(each.fetch, now.monotonic_ms)
-            elif each.partition.role is each.role:
-                self._carry_out(each, answer, now.monotonic_ms, now.wall_ms)
-        self._rotate(asked)
+        decoded = self._decode(response)
+        if decoded is None:
+            self._start_over(now.monotonic_ms)
+        else:
+            self._session = Session(decoded.session_id, self._session.epoch + 1)
+            for topic_id, answers in decoded.topics:
+                for answer in answers:
+                    self._take(TopicIdPartition(topic_id, answer.partition), answer, now)
+            if not decoded.session_id:  # the leader remembers nothing
+                self._start_over(now.monotonic_ms)
         self._continue()
 
-    def _answers(self, response: memoryview | LinkFault) -> Mapping[TopicIdPartition, FetchedPartition]:
-        """By partition. Empty if there is no answer, or only an error about the request as a whole."""
+    def _decode(self, response: memoryview | LinkFault) -> FetchResponse | None:
+        """None if there is no answer, or only an error about the request as a whole."""
         if isinstance(response, LinkFault):
-            return {}
+            return None
         try:
-            error_code, topics = decode_fetch_response(response)
+            decoded = decode_fetch_response(response)
         except BadFrame as bad:
             log.error("a leader's answer cannot be read", extra={"leader": self.leader, "reason": str(bad)})
-            return {}
-        if error_code:
-            return {}
-        return {TopicIdPartition(id, found.partition): found for id, partitions in topics for found in partitions}
+            return None
+        return None if decoded.error_code else decoded
 
-    def _carry_out(self, asked: Asked, answer: FetchedPartition, now: Millis, wall_ms: Millis) -> None:
+    def _start_over(self, now: Millis) -> None:
+        """Open another session after a pause, and ask for everything again."""
+        for each in self._open.values():
+            each.role.failed(each.fetch, now)
+            self._due[each.key] = None
+        self._open = {}
+        self._forgotten = {}
+        self._session = Session()
+
+    def _take(self, key: TopicIdPartition, answer: FetchedPartition, now: Instant) -> None:
+        asked = self._open.get(key)
+        if asked is None:
+            return
+        if asked.partition.role is not asked.role:
+            del self._open[key]
+            return
+        if is_final(answer, asked.fetch.log_start):
+            del self._open[key]
+            self._due[key] = None
+        self._carry_out(asked, answer, now, is_final=key not in self._open)
+
+    def _carry_out(self, asked: Asked, answer: FetchedPartition, now: Instant, *, is_final: bool) -> None:
         name = str(asked.partition.name)
+        log_ = asked.partition.log
         try:
-            step = asked.role.decide(asked.fetch, answer, asked.partition.log, now)
+            if is_final:
+                step = asked.role.decide(asked.fetch, answer, log_, now.monotonic_ms)
+            else:
+                step = asked.role.learn(answer, log_, now.monotonic_ms)
             if isinstance(step, Truncate | StartAt):
-                end = asked.partition.log.end_offset
-                log.info("log truncated", extra={"partition": name, "end": end, "step": str(step)})
+                log.info("log truncated", extra={"partition": name, "end": log_.end_offset, "step": str(step)})
             elif isinstance(step, Back):
                 log.debug("fetch repeated", extra={"partition": name, "leader": self.leader, "reason": step.reason})
-            asked.partition.carry_out(step, wall_ms)
+            asked.partition.carry_out(step, now.wall_ms)
         except OSError as fault:
             log.error("fetched batches not written", extra={"partition": name, "reason": str(fault)})
-            asked.role.pause(now)
+            asked.role.pause(now.monotonic_ms)
         except Exception:
             log.exception("a fetched partition could not be appended", extra={"partition": name})
-            asked.role.pause(now)
-
-    def _rotate(self, asked: Sequence[Asked]) -> None:
-        """Begin the next request with another partition, because the first ones may use up a whole response."""
-        first = asked[0].key
-        if first in self.partitions:
-            self.partitions[first] = self.partitions.pop(first)
+            asked.role.pause(now.monotonic_ms)

@@ -1,12 +1,12 @@
 """Codec: a follower's side of Fetch 17, the one version in which brokers copy from each other.
 
-Records in a decoded response are views into its frame. Fetch sessions are not used, so a request names all partitions.
+Records in a decoded response are views into its frame. A request belongs to a fetch session (KIP-227).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -18,14 +18,13 @@ from mqcore.wire.frames import BadFrame, read_uvarint, skip_tags
 VERSION: Final = 17
 
 _HEAD = struct.Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session id, session epoch
-_NO_SESSION = 0, -1
 _PARTITION = struct.Struct(">iiqiqi")  # index, leader epoch, offset, last epoch, log start, max bytes
 _REPLICA_STATE = struct.Struct(">iq")
 _ANSWER = struct.Struct(">ihqqq")  # index, error, high watermark, last stable offset, log start
 _ABORTED_BYTES = 17  # with its tags
 _EPOCH_END = struct.Struct(">iq")
 _CURRENT_LEADER = struct.Struct(">ii")
-_FORGOTTEN_AND_RACK = b"\x01\x01"  # no topics, an empty rack
+_NO_RACK = b"\x01"
 
 
 class FetchLimits(NamedTuple):
@@ -35,16 +34,29 @@ class FetchLimits(NamedTuple):
     bytes_max: int
 
 
+class Session(NamedTuple):
+    """`epoch` numbers the requests of a session; 0 opens one."""
+
+    id: int = 0
+    epoch: int = 0
+
+
 class FetchResponse(NamedTuple):
     error_code: int
+    session_id: int
     topics: list[tuple[UUID, list[FetchedPartition]]]
 
 
 def encode_replica_fetch(
-    replica: BrokerId, broker_epoch: int, limits: FetchLimits, topics: Sequence[FetchTopic]
+    replica: BrokerId,
+    broker_epoch: int,
+    limits: FetchLimits,
+    session: Session,
+    topics: Sequence[FetchTopic],
+    forgotten: Mapping[UUID, Sequence[int]],
 ) -> bytes:
     """The body of a request that is answered as soon as there is one byte to copy."""
-    out = bytearray(_HEAD.pack(limits.wait_ms, 1, limits.bytes_max, 0, *_NO_SESSION))
+    out = bytearray(_HEAD.pack(limits.wait_ms, 1, limits.bytes_max, 0, *session))
     out += uvarint(len(topics) + 1)
     for _, id, partitions in topics:
         assert id is not None, "this version names topics by id"
@@ -54,7 +66,10 @@ def encode_replica_fetch(
             out += _PARTITION.pack(*partition[:6])
             out.append(0)
         out.append(0)
-    out += _FORGOTTEN_AND_RACK
+    out += uvarint(len(forgotten) + 1)
+    for topic_id, indexes in forgotten.items():
+        out += topic_id.bytes + uvarint(len(indexes) + 1) + struct.pack(f">{len(indexes)}ix", *indexes)
+    out += _NO_RACK
     out += b"\x01\x01" + uvarint(_REPLICA_STATE.size + 1) + _REPLICA_STATE.pack(replica, broker_epoch) + b"\x00"
     return bytes(out)
 
@@ -68,7 +83,7 @@ def decode_fetch_response(frame: memoryview) -> FetchResponse:
 
 
 def _decode(frame: memoryview) -> FetchResponse:
-    _, error_code, _ = struct.unpack_from(">ihi", frame)  # throttle time, error, session id
+    _, error_code, session_id = struct.unpack_from(">ihi", frame)  # the first one is the throttle time
     topics_count, position = read_count(frame, 10, True, 18)
     topics = []
     for _ in range(topics_count):
@@ -82,7 +97,7 @@ def _decode(frame: memoryview) -> FetchResponse:
         topics.append((id, partitions))
         position = skip_tags(frame, position)
     skip_tags(frame, position)
-    return FetchResponse(error_code, topics)
+    return FetchResponse(error_code, session_id, topics)
 
 
 def _read_partition(frame: memoryview, position: int) -> tuple[FetchedPartition, int]:

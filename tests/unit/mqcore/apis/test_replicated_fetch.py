@@ -58,7 +58,7 @@ def test_without_a_selector_every_consumer_reads_from_the_leader() -> None:
 def follower_request(offset: int, max_wait_ms: int = 0, broker: int = 2) -> FetchRequest:
     wanted = FetchPartition(0, EPOCH, offset, 3 if offset else -1, 0, 1 << 20)
     topics = [FetchTopic(None, IDS[ORDERS], [wanted])]
-    return FetchRequest(max_wait_ms, 1, 1 << 20, 0, 0, -1, topics, replica_id=broker, replica_epoch=12)
+    return FetchRequest(max_wait_ms, 1, 1 << 20, 0, 0, 0, topics, replica_id=broker, replica_epoch=12)
 
 
 def test_a_follower_reads_to_the_end_of_the_log() -> None:
@@ -67,16 +67,16 @@ def test_a_follower_reads_to_the_end_of_the_log() -> None:
     broker.harnesses[ORDERS].append(batch(b"c", timestamp=NOW_MS))
     call = broker.call(17)
     assert fetch.handle(follower_request(2), call) is LATER
-    (found,) = call.answers[0][1][0][2]
+    (found,) = call.answers[0].topics[0][2]
     assert found.records.length and found.high_watermark == 2
 
 
 def test_a_waiting_follower_is_answered_after_an_append_and_forgotten_when_it_disconnects() -> None:
     broker = Replicated()
-    broker.lead(ONE, TWO)
+    broker.lead(ONE, TWO, THREE)
     calls = [broker.call(17), broker.call(17)]
-    for call in calls:
-        fetch.handle(follower_request(2, max_wait_ms=500), call)
+    for call, follower in zip(calls, (TWO, THREE), strict=True):
+        fetch.handle(follower_request(2, max_wait_ms=500, broker=follower), call)
     calls[1].disconnect()
     broker.harnesses[ORDERS].append()
     broker.clock.advance(0)
@@ -91,7 +91,7 @@ def test_a_waiting_follower_is_answered_with_an_error_when_the_term_ends() -> No
     fetch.handle(follower_request(2, max_wait_ms=500), call)
     broker.follow()
     broker.clock.advance(0)
-    assert errors(call.answers[0][1]) == ["NOT_LEADER_OR_FOLLOWER"]
+    assert errors(call.answers[0].topics) == ["NOT_LEADER_OR_FOLLOWER"]
 
 
 def test_on_a_listener_for_clients_no_client_may_pass_for_a_follower() -> None:
@@ -110,7 +110,7 @@ def test_a_fetch_of_a_broker_without_a_replica_moves_nothing() -> None:
     broker.harnesses[ORDERS].append()
     call = broker.call(17)
     fetch.handle(follower_request(3, broker=9), call)
-    assert errors(call.answers[0][1]) == ["UNKNOWN_LEADER_EPOCH"]
+    assert errors(call.answers[0].topics) == ["UNKNOWN_LEADER_EPOCH"]
     assert broker.partition.high_watermark == 2
 
 
@@ -123,7 +123,7 @@ def test_a_waiting_follower_is_answered_when_this_broker_begins_to_lead_another_
     log, answers = broker.partition.log, list[object]()
     want = FetchPartition(0, EPOCH, log.end_offset, log.epochs.last_epoch, 0, 1 << 20)
     topics = [FetchTopic(None, IDS[ORDERS], [want])]
-    fetches.serve(FetchRequest(500, 1, 1 << 20, 0, 0, -1, topics, replica_id=TWO, replica_epoch=12), answers.append)
+    fetches.serve(FetchRequest(500, 1, 1 << 20, 0, 0, 0, topics, replica_id=TWO, replica_epoch=12), answers.append)
     broker.clock.advance(50)
     assert answers == []
     fetches.begin_to_lead()

@@ -21,7 +21,7 @@ from tests.unit.mqcore.log.helpers import append, batch, open_log, stored
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=50)
 
 
-@pytest.mark.parametrize("errno_", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("errno_", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_rejects_an_append_without_a_change_and_accepts_it_once_there_is_space(errno_: int) -> None:
     disk = MemoryDisk()
     log = open_log(disk)

@@ -27,7 +27,8 @@ from mqcore.partitions.waiting_requests import CommitOutcome, Committed
 from mqcore.replication.alter_sender import AlterSender
 from mqcore.replication.altering import AlterAnswer, AlterAsk
 from mqcore.replication.fetch_loop import FetchLoops, FetchRules
-from mqcore.replication.serving import FetchedTopics, ReplicaFetches
+from mqcore.replication.fetch_session import ReplicaAnswer
+from mqcore.replication.serving import ReplicaFetches
 from mqcore.wire.batches import read_headers
 from mqcore.wire.errors import ErrorCode, Refusal
 from mqcore.wire.fetch import FETCH, decode_fetch, encode_fetch_response
@@ -114,9 +115,9 @@ class MemoryLink:
             if open_request and self._source.is_up:
                 open_request.pop()(response)
 
-        def answer(topics: FetchedTopics) -> None:
+        def answer(found: ReplicaAnswer) -> None:
             if target.is_up:
-                self._cluster.clock.call_later(LINK_MS, lambda: finish(encoded(topics)))
+                self._cluster.clock.call_later(LINK_MS, lambda: finish(encoded(found)))
 
         def arrive() -> None:
             if not target.is_up or self._is_closed:
@@ -131,9 +132,10 @@ class MemoryLink:
         self._is_closed = True
 
 
-def encoded(topics: FetchedTopics) -> memoryview:
+def encoded(answer: ReplicaAnswer) -> memoryview:
     out = bytearray()
-    for piece in encode_fetch_response(VERSION, topics):
+    topics, session_id, error = answer
+    for piece in encode_fetch_response(VERSION, topics, error_code=error, session_id=session_id):
         if isinstance(piece, bytes | bytearray | memoryview):
             out += piece
         else:

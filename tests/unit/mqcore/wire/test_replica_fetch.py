@@ -11,9 +11,17 @@ from kio.serial import entity_reader
 
 from mqcore.identity import BrokerId
 from mqcore.wire.fast_primitives import Piece
-from mqcore.wire.fetch import FETCH, FetchedPartition, FetchPartition, FetchTopic, decode_fetch, encode_fetch_response
+from mqcore.wire.fetch import (
+    FETCH,
+    FetchedPartition,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    decode_fetch,
+    encode_fetch_response,
+)
 from mqcore.wire.frames import BadFrame
-from mqcore.wire.replica_fetch import VERSION, FetchLimits, decode_fetch_response, encode_replica_fetch
+from mqcore.wire.replica_fetch import VERSION, FetchLimits, Session, decode_fetch_response, encode_replica_fetch
 
 ORDERS, STOCK = UUID(int=1), UUID(int=2)
 TOPICS = [
@@ -29,11 +37,13 @@ ANSWERS = [
 
 
 def request() -> bytes:
-    return encode_replica_fetch(BrokerId(3), 77, FetchLimits(500, 1 << 20), TOPICS)
+    limits, session = FetchLimits(500, 1 << 20), Session(8, 3)
+    return encode_replica_fetch(BrokerId(3), 77, limits, session, TOPICS, {STOCK: [4, 5]})
 
 
 def response(answers: list[FetchedPartition]) -> memoryview:
-    pieces: list[Piece] = encode_fetch_response(VERSION, [(None, ORDERS, answers), (None, STOCK, [])])
+    topics = [(None, ORDERS, answers), (None, STOCK, [])]
+    pieces: list[Piece] = encode_fetch_response(VERSION, topics, session_id=8)
     return memoryview(b"".join(bytes(piece) for piece in pieces if isinstance(piece, bytes | bytearray | memoryview)))
 
 
@@ -41,7 +51,8 @@ def test_the_leader_reads_what_the_follower_has_written() -> None:
     found = decode_fetch(VERSION, memoryview(request()))
     assert (found.replica_id, found.replica_epoch) == (3, 77)
     assert (found.max_wait_ms, found.min_bytes, found.max_bytes) == (500, 1, 1 << 20)
-    assert (found.session_id, found.session_epoch, found.isolation_level, found.rack_id) == (0, -1, 0, "")
+    assert (found.session_id, found.session_epoch, found.isolation_level, found.rack_id) == (8, 3, 0, "")
+    assert found.forgotten == [ForgottenTopic(None, STOCK, (4, 5))]
     assert found.topics == TOPICS
 
 
@@ -50,12 +61,13 @@ def test_kio_reads_what_the_follower_has_written() -> None:
     found, _ = read(request(), 0)
     assert (found.replica_state.replica_id, found.replica_state.replica_epoch) == (3, 77)
     assert [topic.topic_id for topic in found.topics] == [ORDERS, STOCK]
+    assert [(topic.topic_id, topic.partitions) for topic in found.forgotten_topics_data] == [(STOCK, (4, 5))]
     assert [partition.fetch_offset for topic in found.topics for partition in topic.partitions] == [100, 0, 1 << 40]
 
 
 def test_the_follower_reads_what_the_leader_has_written() -> None:
-    error_code, topics = decode_fetch_response(response(ANSWERS))
-    assert error_code == 0
+    error_code, session_id, topics = decode_fetch_response(response(ANSWERS))
+    assert (error_code, session_id) == (0, 8)
     assert [topic_id for topic_id, _ in topics] == [ORDERS, STOCK]
     expected = [answer._replace(aborted=None, preferred_read_replica=-1) for answer in ANSWERS]
     assert topics[0][1] == expected and topics[1][1] == []
