@@ -44,6 +44,8 @@ class LifecycleRules:
     heartbeat_ms: int = 500
     shutdown_heartbeat_ms: int = 100
     retry_ms: int = 100
+    search_ms: int = 25
+    """How soon to ask again when no active controller was found: it is being elected, and then answers at once."""
     shutdown_timeout_ms: int = 10_000
 
     @classmethod
@@ -104,14 +106,17 @@ class BrokerLifecycle:
                 self._enter(Phase.RECOVERY)
                 self._next_ms = now_ms
             case HeartbeatAnswer():
-                self._heard(answer, now_ms)
+                assert isinstance(request, Heartbeat)
+                self._heard(request, answer, now_ms)
             case Refusal(error) if error in UNKNOWN_EPOCH and self.broker_epoch is not None:
                 self._lose_registration()
                 self._next_ms = now_ms
-            case _:
-                pass  # ask again: a controller is being elected, or the session of an earlier life has not ended
+            case Unreachable():
+                self._next_ms = Millis(now_ms + self._rules.search_ms)
+            case Refusal():
+                pass  # ask again: the session of an earlier life has not ended
 
-    def _heard(self, answer: HeartbeatAnswer, now_ms: Millis) -> None:
+    def _heard(self, heartbeat: Heartbeat, answer: HeartbeatAnswer, now_ms: Millis) -> None:
         self.is_fenced = answer.is_fenced
         interval = self._rules.heartbeat_ms
         if self.phase is Phase.PENDING_SHUTDOWN:
@@ -120,6 +125,8 @@ class BrokerLifecycle:
                 self._enter(Phase.ENDED)
         elif self.phase is Phase.RECOVERY and not answer.is_fenced:
             self._enter(Phase.RUNNING)
+        elif self.phase is Phase.RECOVERY and heartbeat.wants_fence and self._logs_are_open:
+            interval = 0  # the logs were opened while this heartbeat was under way
         self._next_ms = Millis(now_ms + interval)
 
     def _lose_registration(self) -> None:

@@ -13,6 +13,10 @@ UNKNOWN = -1
 OBSERVER_IDLE_MS_MAX = 300_000
 """An observer that has not fetched for longer is not shown, as in Kafka."""
 
+REPLACED_MS_MIN = 5_000
+"""A folder whose node has fetched with another one for that much longer is gone: each of them would fetch more often
+than that."""
+
 
 class ReplicaDescription(NamedTuple):
     """Times are wall times; −1 is unknown."""
@@ -58,6 +62,11 @@ class FetchTimes:
             return ReplicaDescription(key, end, *self._times.get(key, (UNKNOWN, UNKNOWN)))
 
         since = now_ms - OBSERVER_IDLE_MS_MAX
-        fetching = [key for key, times in self._times.items() if times[0] >= since]
+        fetching = [key for key, times in self._times.items() if times[0] >= since and not self._is_replaced(key)]
         others = [key for key in fetching if key in progress and key not in voters.values()]
         return tuple(map(replica, voters.values())), tuple(map(replica, others))
+
+    def _is_replaced(self, key: VoterKey) -> bool:
+        """Whether the node has lost this folder and runs with another one."""
+        newest = max(fetched for other, (fetched, _) in self._times.items() if other.id == key.id)
+        return newest - self._times[key][0] >= REPLACED_MS_MIN

@@ -67,6 +67,7 @@ class VoterDriver:
         retry_ms: int,
         after_step: Callable[[QuorumState], None],
         on_failure: Callable[[Exception], None],
+        fetch_bytes_max: int = FETCH_BYTES_MAX,
     ) -> None:
         self.voter = voter
         self.store = store
@@ -76,6 +77,7 @@ class VoterDriver:
         self._retry_ms = retry_ms
         self._after_step = after_step
         self._on_failure = on_failure
+        self._fetch_bytes_max = fetch_bytes_max
         self._events: deque[Event] = deque()
         self._is_handling = False
         self._is_stopped = False
@@ -127,9 +129,9 @@ class VoterDriver:
         """The response with what is only on the disk."""
         match response:
             case FetchResponse(records_from=offset) if offset is not None:
-                return response._replace(records_from=None, records=self.store.read(offset))
+                return response._replace(records_from=None, records=self.store.read(offset, self._fetch_bytes_max))
             case FetchSnapshotResponse(snapshot=snapshot, position=position) if snapshot is not None:
-                data, size = self.store.snapshots.read_part(snapshot, position, FETCH_BYTES_MAX)
+                data, size = self.store.snapshots.read_part(snapshot, position, self._fetch_bytes_max)
                 return response._replace(data=data, size=size)
             case _:
                 return response

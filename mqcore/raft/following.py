@@ -8,7 +8,7 @@ Own rules:
 
 from __future__ import annotations
 
-from mqcore.identity import BrokerId, LeaderEpoch
+from mqcore.identity import BrokerId, LeaderEpoch, Millis
 from mqcore.log.epochs import EpochEnd
 from mqcore.raft.messages import (
     FetchRequest,
@@ -32,7 +32,7 @@ def find_leader(view: View) -> Ready:
         return view.step(Unattached(view.election_deadline()))
     node = others[int(view.random() * len(others))]
     request = _fetch_request(view)
-    deadline = view.after(view.rules.fetch_wait_ms * (1 + view.random()))
+    deadline = view.after(view.rules.retry_ms * (1 + view.random()))
     return view.step(Unattached(deadline), sends=(Send(node, request),))
 
 
@@ -89,10 +89,13 @@ def lose_request(view: View, request: Request) -> Ready:
     role = view.state.role
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
-    grace_ms = view.rules.lost_request_grace_ms * (1 + view.random())
-    deadline = min(role.deadline, view.after(grace_ms))
+    deadline = min(role.deadline, _grace(view))
     retry_at = view.after(view.rules.retry_ms)
     return view.step(role._replace(asked=None, download=None, retry_at=retry_at, deadline=deadline))
+
+
+def _grace(view: View) -> Millis:
+    return view.after(view.rules.lost_request_grace_ms * (1 + view.random()))
 
 
 def take_response(view: View, request: Request, response: FetchResponse | FetchSnapshotResponse) -> Ready:
@@ -100,7 +103,7 @@ def take_response(view: View, request: Request, response: FetchResponse | FetchS
     if not isinstance(role, Follower) or request is not role.asked:
         return view.unchanged()
     if response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and response.epoch == view.epoch:
-        return view.step(Unattached(view.election_deadline()))  # it has resigned
+        return view.step(Unattached(_grace(view)))  # it has resigned or restarted
     if response.error is ErrorCode.SNAPSHOT_NOT_FOUND:
         return fetch(view, role._replace(asked=None, download=None))  # the leader has a newer one by now
     if response.error is not ErrorCode.NONE or response.epoch != view.epoch:

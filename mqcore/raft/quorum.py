@@ -187,7 +187,8 @@ class Quorum:
     def append_records(self, records: Sequence[Record], limit_bytes: int = OWN_BATCH_BYTES_MAX) -> Offset:
         """Append records of the controller, or collect them. Returns the end that they have or will have.
 
-        Raises `NotLeading`, `BatchTooLarge`, or `OSError` if they cannot be written; nothing has changed then."""
+        Raises `NotLeading`, `BatchTooLarge`, or `OSError` if they cannot be written. Nothing has changed then, but
+        another voter leads soon, if there is one: it may have room."""
         if self.offline_reason is not None:
             raise OSError(errno.EIO, self.offline_reason)
         if not self.leads:
@@ -195,7 +196,12 @@ class Quorum:
         if self._collected.count or not self._voter.may_append(self._store):
             self._collected.add(records, limit_bytes)
             return Offset(self._store.end + self._collected.count)
-        end = self._append(records, limit_bytes)
+        try:
+            end = self._append(records, limit_bytes)
+        except OSError:
+            if len(self._store.voters) > 1:
+                self._clock.call_soon(self.resign)  # not now, because the caller is in the middle of a decision
+            raise
         self._driver.handle(LogMoved())
         return end
 

@@ -71,10 +71,8 @@ class Voter:
         role: Role
         if kept.leader is not None and kept.leader != me.id:
             role = Follower(kept.leader, Millis(now + rules.fetch_timeout_ms), retry_at=now)
-        elif rules.node_ids == {me.id}:
-            role = Unattached(now)
         else:  # a former leader, too: it may have lost what it had not synced, so it never leads that epoch again
-            role = Unattached(Millis(now + int(rules.election_timeout_ms * (1 + random()))))
+            role = Unattached(now)  # waiting would only delay a start, because pre-votes protect a leader that lives
         self.state = QuorumState(kept, role, high_watermark)
 
     # ── what the shell asks ──────────────────────────────────────────────────────────────────────

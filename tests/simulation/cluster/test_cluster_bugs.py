@@ -40,7 +40,7 @@ BUGS = (
         Replica,
         "knows_committed_end",
         property(lambda replica: True),
-        14,
+        39,
         "partition 0 ends at",
     ),
     SeededBug(

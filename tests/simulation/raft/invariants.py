@@ -44,11 +44,11 @@ class Invariants:
         for end, value in self.acknowledged:
             require(value in written, f"{value!r}, acknowledged below {end}, is lost")
 
-    def on_vote(self, node: Node, request: VoteRequest) -> None:
+    def on_vote(self, voter: VoterKey, request: VoteRequest) -> None:
         """A vote leaves: an answer that grants one, or a request of a candidate, which has voted for itself."""
         if not request.pre_vote:
-            first = self.votes.setdefault((node.key, request.epoch), request.candidate)
-            require(first == request.candidate, f"node {node.id} votes twice in epoch {request.epoch}")
+            first = self.votes.setdefault((voter, request.epoch), request.candidate)
+            require(first == request.candidate, f"node {voter.id} votes twice in epoch {request.epoch}")
 
     def on_append(self, node: Node, before: int) -> None:
         """Log matching: an offset and an epoch name one batch, and the batch before it."""

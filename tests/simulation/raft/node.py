@@ -1,63 +1,45 @@
-"""A simulated node: a `Voter` over the real stores on a disk in memory. It carries decisions out as the shell will."""
+"""A simulated node: the quorum's own driver and stores, over a simulated clock, network and disk."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from mqcore.disk.memory import Crashed, MemoryDisk
-from mqcore.identity import BrokerId, LeaderEpoch, Millis
+from mqcore.host import Clock
+from mqcore.identity import BrokerId, Millis
+from mqcore.links.outcome import LinkFault
 from mqcore.log.errors import LogFailed
-from mqcore.raft.messages import (
-    FetchResponse,
-    FetchSnapshotResponse,
-    Request,
-    Response,
-    Ticket,
-    VoteRequest,
-    VoteResponse,
-    VoterKey,
-    voter_set,
-)
+from mqcore.raft.driver import OnAnswer, VoterDriver
+from mqcore.raft.messages import Request, Response, Ticket, VoteRequest, VoteResponse, VoterKey, voter_set
 from mqcore.raft.quorum_file import QuorumFile
 from mqcore.raft.quorum_log import FOLDER, QuorumLog
-from mqcore.raft.ready import (
-    Answered,
-    AppendFetched,
-    AppendLeaderChange,
-    AppendVoters,
-    Event,
-    LogChange,
-    LogMoved,
-    QuorumRules,
-    Ready,
-    Received,
-    StoreSnapshotPart,
-    Tick,
-    Truncate,
-    Unanswered,
-)
+from mqcore.raft.ready import Adopt, Event, LogMoved, QuorumRules, Received
 from mqcore.raft.snapshots import Snapshots, founding_snapshot
-from mqcore.raft.state import Leader
+from mqcore.raft.state import Leader, QuorumState
 from mqcore.raft.voter import Voter
 from mqcore.wire.batches import read_headers
 from mqcore.wire.records import Record, read_records
+from tests.simulation.raft.node_clock import NodeClock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.simulation.raft.world import World
 
 RULES = QuorumRules(frozenset(BrokerId(number) for number in (1, 2, 3)))
 FAST_RULES = RULES._replace(
     fetch_timeout_ms=600, election_timeout_ms=300, fetch_wait_ms=150, retry_ms=20, lost_request_grace_ms=100
 )
-PART_BYTES = 150
 RETRY_MS = 50
-FETCH_BYTES = 400
+FETCH_BYTES = 150
+"""Small, so that followers fetch logs and snapshots in several parts."""
 
 
 class Image:
@@ -76,8 +58,6 @@ class Image:
 
 
 class Node:
-    """`order` is the order in which a decision is carried out. A seeded bug changes it."""
-
     def __init__(self, world: World, number: int, random: Random, *, founder: bool = False) -> None:
         self.world = world
         self.id = BrokerId(number)
@@ -93,7 +73,7 @@ class Node:
     def new_folder(self) -> None:
         self.disk = MemoryDisk(self.random.getrandbits(32))
         self.key = VoterKey(self.id, UUID(int=self.random.getrandbits(128)))
-        self.voter: Voter | None = None
+        self.driver: VoterDriver | None = None
         self.log: QuorumLog | None = None
 
     def found(self) -> None:
@@ -109,18 +89,25 @@ class Node:
         self.pending: list[bytes] = []
         self.acks: deque[tuple[int, bytes]] = deque()
         self.is_syncing = False
-        self.open_requests: dict[int, tuple[BrokerId, Request]] = {}
-        self._events: deque[Event] = deque()
-        self._is_handling = False
-        self._timer_at: int | None = None
+        self.open_requests: dict[int, tuple[BrokerId, Callable[[Response | LinkFault], None]]] = {}
         self.log = QuorumLog(self.disk, self.world.now)
-        self.file = QuorumFile(self.disk, str(FOLDER))
+        self._checked_end = self.log.end
+        file = self.open_file()
         self.image = self._load_image(self.log)
         watermark = self.log.snapshot.end if self.log.snapshot else 0
         now = Millis(self.world.now)
-        self.voter = Voter(self.key, self.world.rules, self.random.random, self.file.read(), watermark, now)
+        voter = Voter(self.key, self.world.rules, self.random.random, file.read(), watermark, now)
+        clock = cast(Clock, NodeClock(self))
+        self.driver = VoterDriver(
+            voter, self.log, file, clock, self._send, RETRY_MS, self._after_step, self._on_failure, FETCH_BYTES
+        )
         self.world.invariants.after_start(self)
-        self._set_timer()
+        with self.running():
+            self.driver.start()
+
+    def open_file(self) -> QuorumFile:
+        """A seeded bug has another one."""
+        return QuorumFile(self.disk, str(FOLDER))
 
     @staticmethod
     def _load_image(log: QuorumLog) -> Image:
@@ -130,107 +117,77 @@ class Node:
         return Image(log.snapshot.end, json.loads(records[0].value or b"")) if records else Image(log.snapshot.end)
 
     def crash(self) -> None:
-        self.voter = None
+        self.driver = None
         self.life += 1
+        self.open_requests = {}
         self.world.reset_connections(self)
+
+    def _on_failure(self, fault: Exception) -> None:
+        """The disk has failed: the process stops, and is started again later."""
+        assert self.driver is not None
+        self.driver.stop()
+        self.world.kill(self)
+        self.world.start_later(self)
+
+    @property
+    def voter(self) -> Voter | None:
+        return None if self.driver is None else self.driver.voter
 
     @property
     def is_up(self) -> bool:
-        return self.voter is not None
+        return self.driver is not None
 
-    # ── deciding and carrying out ────────────────────────────────────────────────────────────────
-
-    def handle(self, event: Event) -> None:
-        if self.voter is None:
-            return
-        self._events.append(event)
-        if self._is_handling:
-            return
-        self._is_handling = True
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Everything that the node does itself. Its disk may end it at any call."""
         try:
-            while self._events and self.voter is not None:
-                self._handle_one(self._events.popleft())
+            yield
         except Crashed:
             self.world.lose_process(self)
-        except LogFailed:
-            self.world.kill(self)
-            self.world.start_later(self)
-        finally:
-            self._is_handling = False
+        except LogFailed as fault:
+            self._on_failure(fault)
 
-    def _handle_one(self, event: Event) -> None:
-        assert self.voter is not None and self.log is not None
-        ready = self.voter.decide(event, self.log, Millis(self.world.now))
-        try:
-            self.carry_out(ready)
-        except OSError:  # the disk is full; a decision that is dropped as a whole has not happened
-            if isinstance(event, Answered):
-                self._events.append(Unanswered(event.node, event.request))
-            self._timer_at = self.world.now + RETRY_MS
-            self.world.call_later(RETRY_MS, self, self._on_timer)
-            return
-        self.world.note(self, event)
-        self.voter.check(self.log)
-        self.world.invariants.after_event(self)
-        self._react()
+    # ── what others ask for, and what it asks others ─────────────────────────────────────────────
 
-    def carry_out(self, ready: Ready) -> None:
-        """The order is the promise of the machine: nothing leaves before what it relies on is durable."""
-        if ready.persist is not None:
-            self.file.write(ready.persist)
-        self.finish(ready)
+    def handle(self, event: Event) -> None:
+        if self.driver is not None:
+            with self.running():
+                self.driver.handle(event)
 
-    def finish(self, ready: Ready) -> None:
-        assert self.voter is not None
-        if ready.log is not None:
-            self.change_log(ready.log, ready.state.election.epoch)
-        self.voter.apply(ready)
-        for ticket, response in ready.answers:
-            if isinstance(response, VoteResponse) and response.granted:
-                self.world.invariants.on_vote(self, self.world.request_of(ticket))
-            self.world.reply(self, ticket, self._fill(response))
-        for node, request in ready.sends:
-            if isinstance(request, VoteRequest):
-                self.world.invariants.on_vote(self, request)
-            self.world.send(self, node, request)
+    def receive(self, request: Request, on_answer: OnAnswer) -> None:
+        def answer(response: Response) -> None:
+            if isinstance(request, VoteRequest) and isinstance(response, VoteResponse) and response.granted:
+                self._note_vote(request)
+            on_answer(response)
 
-    def change_log(self, change: LogChange, epoch: LeaderEpoch) -> None:
-        log, now = self.log, self.world.now
-        assert log is not None
-        before = log.end
-        match change:
-            case AppendLeaderChange(granted):
-                log.append_leader_change(self.id, granted, epoch, now)
-            case AppendVoters(voters):
-                log.append_voters(voters, epoch, now)
-            case AppendFetched(records):
-                log.append_fetched(records, now)
-            case Truncate(end):
-                log.truncate(end)
-            case StoreSnapshotPart(snapshot, position, data, is_last):
-                log.store_part(snapshot, position, data, is_last=is_last)
-                if is_last:
-                    self.image = self._load_image(log)
-        if not isinstance(change, (Truncate, StoreSnapshotPart)):
-            self.world.invariants.on_append(self, before)
-        self._events.append(LogMoved())
+        self._ask(lambda ticket: Received(ticket, request), answer)
 
-    def _fill(self, response: Response) -> Response:
-        """Add what only the shell can read."""
-        assert self.log is not None
-        match response:
-            case FetchResponse(records_from=offset) if offset is not None:
-                return response._replace(records_from=None, records=self.log.read(offset, FETCH_BYTES))
-            case FetchSnapshotResponse(snapshot=snapshot, position=position) if snapshot is not None:
-                data, size = self.log.snapshots.read_part(snapshot, position, PART_BYTES)
-                return response._replace(data=data, size=size)
-            case _:
-                return response
+    def adopt(self, key: VoterKey) -> None:
+        self._ask(lambda ticket: Adopt(ticket, key), lambda response: None)
+
+    def _ask(self, event: Callable[[Ticket], Event], on_answer: OnAnswer) -> None:
+        if self.driver is not None:
+            with self.running():
+                self.driver.ask(event, on_answer)
+
+    def _send(self, node: BrokerId, request: Request, on_outcome: Callable[[Response | LinkFault], None]) -> None:
+        if isinstance(request, VoteRequest):
+            self._note_vote(request)
+        self.world.send(self, node, request, on_outcome)
+
+    def _note_vote(self, request: VoteRequest) -> None:
+        """Judged in the next turn, because the driver logs an exception of a caller and goes on."""
+        key = self.key
+        self.world.call_later(0, None, lambda: self.world.invariants.on_vote(key, request))
 
     # ── what follows from a decision ─────────────────────────────────────────────────────────────
 
-    def _react(self) -> None:
+    def _after_step(self, before: QuorumState) -> None:
         assert self.voter is not None and self.log is not None
+        self._check_appended()
+        self.world.note(self)
+        self.voter.check(self.log)
+        self.world.invariants.after_event(self)
         self._apply_committed()
         if self.log.durable < self.log.end and not self.is_syncing:
             self.is_syncing = True
@@ -240,7 +197,15 @@ class Node:
             self.acks.clear()
         elif self.pending and self.voter.may_append(self.log):
             self._append_pending()
-        self._set_timer()
+
+    def _check_appended(self) -> None:
+        """What the step has appended. A snapshot replaces the log instead, and the image with it."""
+        assert self.log is not None
+        if self.log.start > self.image.end:
+            self.image = self._load_image(self.log)
+        elif self.log.end > self._checked_end:
+            self.world.invariants.on_append(self, self._checked_end)
+        self._checked_end = self.log.end
 
     def sync_ms(self) -> int:
         return int(self.random.choice((1, 1, 2, 5)) * self.disk_slowness)
@@ -248,25 +213,22 @@ class Node:
     def _end_sync(self) -> None:
         assert self.log is not None
         self.is_syncing = False
-        try:
+        with self.running():
             self.log.sync()
-        except Crashed:
-            self.world.lose_process(self)
         self.handle(LogMoved())
 
     def _append_pending(self) -> None:
         """The journal's accumulator: what came during a sync becomes one batch."""
         assert self.voter is not None and self.log is not None
         values, self.pending = self.pending, []
-        before = self.log.end
         records = [Record(0, self.world.now, b"value", value) for value in values]
         try:
             end = self.log.append_records(records, self.voter.epoch, self.world.now)
         except OSError:
             return  # the disk is full; the clients get an error
-        self.world.invariants.on_append(self, before)
+        self._check_appended()
         self.acks.extend((end, value) for value in values)
-        self._events.append(LogMoved())
+        self.handle(LogMoved())
 
     def committed_end(self) -> int:
         assert self.voter is not None
@@ -291,26 +253,6 @@ class Node:
         if self.image.end - start >= self.snapshot_every:
             with suppress(OSError):  # the disk is full; the next commit tries again
                 self.log.write_snapshot(self.image.end, self.image.records(), self.world.now)
-
-    def _set_timer(self) -> None:
-        assert self.voter is not None and self.log is not None
-        at = self.voter.deadline(self.log)
-        if at is not None and (self._timer_at is None or at < self._timer_at):
-            self._timer_at = max(at, self.world.now)
-            self.world.call_later(self._timer_at - self.world.now, self, self._on_timer)
-
-    def _on_timer(self) -> None:
-        assert self.voter is not None and self.log is not None
-        if self._timer_at is not None and self._timer_at <= self.world.now:
-            self._timer_at = None
-            at = self.voter.deadline(self.log)
-            if at is not None and at <= self.world.now:
-                self.handle(Tick())
-            else:
-                self._set_timer()
-
-    def receive(self, ticket: Ticket, request: Request) -> None:
-        self.handle(Received(ticket, request))
 
     def submit(self, value: bytes) -> bool:
         """Whether this node takes the client's value. It may still be lost with the node."""

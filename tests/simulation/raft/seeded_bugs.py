@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from mqcore.disk.memory import Crashed
 from mqcore.raft import electing, following, leading
 from mqcore.raft.messages import SnapshotId, VoterSet
-from mqcore.raft.quorum_log import QuorumLog
+from mqcore.raft.quorum_file import QuorumFile
+from mqcore.raft.quorum_log import FOLDER, QuorumLog
 from mqcore.raft.ready import Ready
 from mqcore.raft.snapshots import Snapshot
 from mqcore.raft.state import Election
@@ -46,16 +46,21 @@ class SeededBug(NamedTuple):
 
 
 class PersistsLater(Node):
-    def carry_out(self, ready: Ready) -> None:
-        self.finish(ready)
-        if ready.persist is not None:
-            self.world.call_later(5, self, partial(self._persist, ready.persist))
+    def open_file(self) -> QuorumFile:
+        return LateFile(self)
 
-    def _persist(self, election: Election) -> None:
-        try:
-            self.file.write(election)
-        except Crashed:
-            self.world.lose_process(self)
+
+class LateFile(QuorumFile):
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.disk, str(FOLDER))
+        self._node = node
+
+    def write(self, election: Election) -> None:
+        self._node.world.call_later(5, self._node, partial(self._write_late, election))
+
+    def _write_late(self, election: Election) -> None:
+        with self._node.running():
+            super().write(election)
 
 
 class AppliesUncommitted(Node):

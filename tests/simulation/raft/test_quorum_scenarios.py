@@ -33,7 +33,7 @@ def ask_for_votes_around_a_power_loss(node_class: type[Node], nth: int, when: Wh
     voter.disk.crash_at(nth, when)
     for candidate in candidates:
         request = VoteRequest(epoch, candidate.key, voter.key, epoch, 1_000, pre_vote=False)
-        world.send(candidate, voter.id, request)
+        world.send(candidate, voter.id, request, lambda outcome: None)
         world.run_for(400)
 
 

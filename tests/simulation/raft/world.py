@@ -12,11 +12,14 @@ from hashlib import sha256
 from random import Random
 
 from mqcore.identity import BrokerId
-from mqcore.raft.messages import Request, Response, Ticket, VoteRequest
-from mqcore.raft.ready import Adopt, Answered, Event, QuorumRules, Resign, Unanswered
+from mqcore.links.outcome import LinkFault
+from mqcore.raft.messages import Request, Response
+from mqcore.raft.ready import QuorumRules, Resign
 from mqcore.raft.state import Leader
 from tests.simulation.raft.invariants import Invariants
 from tests.simulation.raft.node import RULES, Node
+
+OnOutcome = Callable[[Response | LinkFault], None]
 
 STRAGGLER_RATE = 0.02
 
@@ -37,8 +40,7 @@ class World:
         self.cuts: set[tuple[BrokerId, BrokerId]] = set()  # from, to
         self._heap: list[tuple[int, int, Node | None, int, Callable[[], None]]] = []
         self._ties = 0
-        self._tickets = 0
-        self._asked: dict[Ticket, tuple[Node, int, int, Request]] = {}
+        self._requests = 0
         self._last_arrival: dict[tuple[BrokerId, BrokerId], int] = {}
         self.has_lost_disk = False
         self.is_writing = True
@@ -76,21 +78,21 @@ class World:
             assert self.now < end, f"still waiting after {ms_max} ms"
             self.run_for(1)
 
-    def note(self, node: Node, event: Event) -> None:
+    def note(self, node: Node) -> None:
         assert node.voter is not None and node.log is not None
         self.events += 1
         state = node.voter.state
         self.trace.update(
-            f"{self.now} {node.id} {type(event).__name__} {type(state.role).__name__} {state.election.epoch} "
+            f"{self.now} {node.id} {type(state.role).__name__} {state.election.epoch} "
             f"{state.high_watermark} {node.log.end}\n".encode()
         )
 
     # ── network ──────────────────────────────────────────────────────────────────────────────────
 
-    def send(self, sender: Node, to: BrokerId, request: Request) -> None:
-        self._tickets += 1
-        number = self._tickets
-        sender.open_requests[number] = (to, request)
+    def send(self, sender: Node, to: BrokerId, request: Request, on_outcome: OnOutcome) -> None:
+        self._requests += 1
+        number = self._requests
+        sender.open_requests[number] = (to, on_outcome)
         life = sender.life
         self.call_later(self.rules.fetch_timeout_ms * 3 // 4, sender, lambda: self._time_out(sender, number))
         self._deliver(sender.id, to, lambda: self._arrive(sender, life, number, self.nodes[to], request))
@@ -114,28 +116,16 @@ class World:
         if target.is_paused:
             self.call_later(20, None, lambda: self._arrive(sender, life, number, target, request))
             return
-        ticket = Ticket(number)
-        self._asked[ticket] = (sender, life, number, request)
-        target.receive(ticket, request)
+        target.receive(request, lambda response: self._reply(target, sender, life, number, response))
 
-    def request_of(self, ticket: Ticket) -> VoteRequest:
-        request = self._asked[ticket][3]
-        assert isinstance(request, VoteRequest)
-        return request
-
-    def reply(self, source: Node, ticket: Ticket, response: Response) -> None:
-        if ticket not in self._asked:
-            return  # an operator's command
-        sender, life, number, request = self._asked.pop(ticket)
-
+    def _reply(self, source: Node, sender: Node, life: int, number: int, response: Response) -> None:
         def arrive() -> None:
             if (source.id, sender.id) in self.cuts or sender.life != life or number not in sender.open_requests:
                 return
             if sender.is_paused:
                 self.call_later(20, sender, arrive)
                 return
-            del sender.open_requests[number]
-            sender.handle(Answered(source.id, request, response))
+            self._finish(sender, number, response)
 
         self._deliver(source.id, sender.id, arrive)
 
@@ -146,9 +136,13 @@ class World:
             self._fail(sender, number)
 
     def _fail(self, sender: Node, number: int) -> None:
-        found = sender.open_requests.pop(number, None)
-        if found is not None:
-            sender.handle(Unanswered(*found))
+        self._finish(sender, number, LinkFault("no answer"))
+
+    def _finish(self, sender: Node, number: int, outcome: Response | LinkFault) -> None:
+        _, on_outcome = sender.open_requests.pop(number, (None, None))
+        if on_outcome is not None:
+            with sender.running():
+                on_outcome(outcome)
 
     def reset_connections(self, dead: Node) -> None:
         for node in self.nodes.values():
@@ -222,8 +216,7 @@ class World:
     def adopt(self, node: Node) -> None:
         """The operator's command to whichever node leads."""
         for leader in self.leaders():
-            self._tickets += 1
-            leader.handle(Adopt(Ticket(self._tickets), node.key))
+            leader.adopt(node.key)
 
     # ── observations ─────────────────────────────────────────────────────────────────────────────
 

@@ -86,6 +86,22 @@ def test_a_broker_whose_logs_are_open_before_it_is_registered_wants_no_fence(bro
     assert broker.exchange(UNFENCED) == Heartbeat(BrokerId(1), 5, Offset(7))
 
 
+def test_logs_that_open_while_a_heartbeat_is_under_way_are_reported_at_once(broker: Broker) -> None:
+    broker.exchange(Registered(5))
+    heartbeat = broker.due()
+    assert isinstance(heartbeat, Heartbeat) and heartbeat.wants_fence
+    broker.lifecycle.logs_opened(broker.now)
+    broker.lifecycle.answered(heartbeat, FENCED, broker.now)
+    assert broker.lifecycle.deadline() == broker.now, "not after a whole interval"
+    assert broker.exchange(FENCED) == Heartbeat(BrokerId(1), 5, Offset(7))
+    assert broker.lifecycle.deadline() == broker.now + LifecycleRules().heartbeat_ms, "it has nothing new to say"
+
+
+def test_a_controller_that_is_being_elected_is_asked_again_soon(broker: Broker) -> None:
+    broker.exchange(Unreachable())
+    assert broker.lifecycle.deadline() == broker.now + LifecycleRules().search_ms
+
+
 def test_heartbeats_follow_each_other_at_the_interval(running: Broker) -> None:
     before = running.now
     running.exchange(UNFENCED)

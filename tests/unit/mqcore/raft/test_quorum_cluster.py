@@ -6,10 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from mqcore.identity import BrokerId, Offset
+from mqcore.identity import BrokerId, LeaderEpoch, Millis, Offset
 from mqcore.partitions.waiting_requests import CommitOutcome, NotLeader, NotLeading
+from mqcore.raft.description import REPLACED_MS_MIN, FetchTimes
 from mqcore.raft.founding import format_folder
-from mqcore.raft.messages import Response, VoterKey
+from mqcore.raft.messages import FetchRequest, Response, VoterKey
+from mqcore.raft.state import Leader, Progress
 from mqcore.wire.errors import ErrorCode
 from tests.unit.mqcore.raft.quorum_nodes import RULES, SYNC_MS, Cluster, write_snapshot
 
@@ -100,6 +102,23 @@ def test_a_follower_with_a_full_disk_catches_up_when_there_is_space_again() -> N
     assert list(full.values().values()) == [b"a"]
 
 
+def test_a_leader_whose_disk_is_full_lets_another_voter_lead_until_there_is_space_again() -> None:
+    """Its followers have room, so the cluster need not wait for it."""
+    cluster = Cluster(1)
+    leader = cluster.join()
+    cluster.commit(b"before")
+    leader.disk.capacity = 0
+    with pytest.raises(OSError, match="space"):
+        leader.append(b"refused")
+    successor = cluster.elect(besides=leader.id)
+    cluster.commit(b"meanwhile")
+    cluster.run(5_000)
+    assert not leader.quorum.leads and leader.quorum.offline_reason is None
+    leader.disk.capacity = None
+    cluster.run(5_000)
+    assert list(leader.values().values()) == list(successor.values().values()) == [b"before", b"meanwhile"]
+
+
 def test_a_wiped_voter_is_an_observer_until_it_is_adopted() -> None:
     cluster = Cluster(1)
     leader = cluster.join()
@@ -123,6 +142,42 @@ def test_a_wiped_voter_is_an_observer_until_it_is_adopted() -> None:
     assert answers[0].error is ErrorCode.NONE
     cluster.run_until(lambda: wiped.key in [voter.key for voter in leader.quorum.describe().voters])
     assert wiped.key not in [observer.key for observer in leader.quorum.describe().observers]
+
+
+def test_a_lost_folder_is_not_shown_as_an_observer_after_the_adoption_of_the_new_one() -> None:
+    cluster = Cluster(1)
+    leader = cluster.join()
+    lost = cluster.others(leader)[0]
+    lost_key = lost.key
+    lost.crash("kill")
+    cluster.run(REPLACED_MS_MIN)
+    lost.new_folder()
+    format_folder(lost.disk, lost.key, 0, is_founder=False)
+    lost.start()
+    cluster.run_until(lambda: lost.key in [observer.key for observer in leader.quorum.describe().observers])
+    cluster.run(1_000)
+    answers: list[Response] = []
+    leader.quorum.adopt(lost.key, answers.append)
+    assert answers[0].error is ErrorCode.NONE
+    cluster.run_until(lambda: lost.key in [voter.key for voter in leader.quorum.describe().voters])
+    assert leader.quorum.describe().observers == ()
+    assert lost_key in leader.quorum._times._times, "the leader still remembers it, it only does not show it"
+
+
+def test_two_folders_of_one_node_that_both_fetch_are_both_shown() -> None:
+    times, keys = FetchTimes(), [VoterKey(BrokerId(3), UUID(int=number)) for number in (1, 2)]
+    requests = [FetchRequest(LeaderEpoch(1), key, 5, LeaderEpoch(1), 5) for key in keys]
+    progress = {key: Progress(key, 5, Millis(0), request) for key, request in zip(keys, requests, strict=True)}
+    role = Leader(0, Millis(0), Millis(0), progress)
+    for now in range(0, 20_000, 500):
+        for request in requests:
+            times.note(request, 5, Millis(now))
+    voters, observers = times.describe(VoterKey(BrokerId(1), UUID(int=9)), 5, role, {}, Millis(20_000))
+    assert voters == () and [each.key for each in observers] == keys
+    for now in range(20_000, 30_000, 500):
+        times.note(requests[1], 5, Millis(now))
+    _, observers = times.describe(VoterKey(BrokerId(1), UUID(int=9)), 5, role, {}, Millis(30_000))
+    assert [each.key for each in observers] == keys[1:]
 
 
 def test_only_the_leader_adopts() -> None:

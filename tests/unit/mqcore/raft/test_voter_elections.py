@@ -173,6 +173,31 @@ def test_a_single_voter_leads_with_its_first_decision() -> None:
     assert alone.deadline(log) is None, "it has nobody to hear from"
 
 
+@pytest.mark.parametrize("kept", [Election(LeaderEpoch(1)), Election(LeaderEpoch(1), ONE, ONE.id)])
+def test_a_voter_that_starts_without_a_leader_asks_for_pre_votes_at_once(kept: Election) -> None:
+    driver = Driver(kept=kept)
+    assert driver.voter.deadline(driver.log) == driver.now
+    ready = driver.decide(Tick())
+    requests = [request for _, request in ready.sends]
+    assert len(requests) == 2 and all(isinstance(each, VoteRequest) and each.pre_vote for each in requests)
+    assert ready.persist is None, "a leader that lives would refuse, and nothing has changed"
+
+
+def test_the_founder_of_three_leads_with_its_first_decision_because_its_log_names_no_other_voter() -> None:
+    driver = Driver()
+    driver.log.voters = voter_set([ONE])
+    assert driver.decide(Tick()).log == AppendLeaderChange((ONE,))
+
+
+def test_an_empty_node_asks_for_the_leader_at_once_and_often() -> None:
+    driver = Driver(me=WIPED)
+    for _ in range(20):
+        assert len(driver.decide(Tick()).sends) == 1
+        deadline = driver.voter.deadline(driver.log)
+        assert deadline is not None and 0 < deadline - driver.now <= 2 * RULES.retry_ms
+        driver.now = deadline
+
+
 def test_a_former_leader_does_not_lead_its_epoch_again_after_a_restart() -> None:
     driver = Driver(kept=Election(LeaderEpoch(2), ONE, ONE.id))
     assert isinstance(driver.voter.state.role, Unattached)

@@ -138,7 +138,10 @@ def test_a_snapshot_is_fetched_in_parts() -> None:
 def test_a_follower_whose_leader_has_resigned_stands_without_waiting_for_its_timer() -> None:
     driver, request = following()
     resigned = FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderEpoch(2), None)
-    assert isinstance(driver.decide(Answered(TWO.id, request, resigned)).state.role, Unattached)
+    role = driver.decide(Answered(TWO.id, request, resigned)).state.role
+    assert isinstance(role, Unattached)
+    grace_ms = RULES.lost_request_grace_ms
+    assert driver.now + grace_ms <= role.deadline < driver.now + 2 * grace_ms <= driver.now + RULES.election_timeout_ms
 
 
 def test_the_first_successor_stands_at_once_and_the_others_wait() -> None:
