@@ -105,7 +105,12 @@ def _add_cluster_commands(commands: Commands) -> None:
     topics.add_argument("--watch", action="store_true", help="show them again each second until Ctrl-C")
     topics.set_defaults(run=_topics)
     for command in (describe, adopt, topics):
-        command.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="any broker of the cluster")
+        command.add_argument(
+            "--bootstrap-server",
+            required=True,
+            metavar="HOST:PORT[,…]",
+            help="brokers of the cluster; the first that can be reached is asked",
+        )
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -32,11 +32,19 @@ class Client:
             raise ClientError(f"{self.address} cannot be reached: {error.strerror or error}") from error
 
     @classmethod
-    def to(cls, address: str) -> Client:
+    def to(cls, addresses: str) -> Client:
+        """The first broker of the list that can be reached."""
         try:
-            return cls(*host_and_port(address, "--bootstrap-server"))
+            found = [host_and_port(each.strip(), "--bootstrap-server") for each in addresses.split(",")]
         except BadConfig as bad:
             raise ClientError(str(bad)) from bad
+        faults: list[str] = []
+        for host, port in found:
+            try:
+                return cls(host, port)
+            except ClientError as fault:
+                faults.append(str(fault))
+        raise ClientError("; ".join(faults))
 
     def __enter__(self) -> Self:
         return self

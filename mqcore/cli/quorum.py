@@ -8,10 +8,12 @@ from uuid import UUID
 
 from mqcore.cli.client import Client, ClientError, check, table
 from mqcore.identity import METADATA_TOPIC, NO_TOPIC_ID, kafka_uuid
+from mqcore.wire.errors import ErrorCode
 
 DESCRIBE_QUORUM: Final = (55, 2)
 ADD_RAFT_VOTER: Final = (80, 0)
 ADOPT_MS_MAX: Final = 10_000
+MAJORITY_NEEDED: Final = "a majority of controller.quorum.voters has to run and to reach each other"
 
 
 def describe(bootstrap: str, out: TextIO | None = None) -> int:
@@ -54,6 +56,8 @@ def _quorum(client: Client) -> Any:
     answer = client.request(*DESCRIBE_QUORUM, topics=[partition])
     check("the quorum cannot be described", answer.error_code, answer.error_message)
     found = answer.topics[0].partitions[0]
+    if found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        raise ClientError(f"{client.address} has found no active controller: {MAJORITY_NEEDED}")
     check("the quorum cannot be described", found.error_code, found.error_message)
     return found
 
