@@ -27,6 +27,7 @@ from redis.exceptions import NoScriptError
 from gateway.admission_script import ADMIT_LUA
 from seckill.messaging.record_position import RecordPosition
 from seckill.resilience import redis_client
+from seckill.resilience.admission_keys import admission_key, prefix
 
 TIMEOUT_S, OPEN_S = 2.0, 2.0
 """Without Redis nobody is admitted, so admission waits longer for it, and retries sooner, than the gate in
@@ -123,12 +124,12 @@ def loop_redis_connection() -> AsyncRedis:
 
 
 async def run_script(script: str, *arguments: str | bytes | int) -> Any:
-    """On the gateway's event loop. Raises `RedisError`."""
-    client = loop_redis_connection()
+    """On the gateway's event loop, with admission's keys. Raises `RedisError`."""
+    client, key = loop_redis_connection(), prefix()
     try:
-        return await client.evalsha(_sha(script), 0, *arguments)
+        return await client.evalsha(_sha(script), 1, key, *arguments)
     except NoScriptError:
-        return await client.eval(script, 0, *arguments)
+        return await client.eval(script, 1, key, *arguments)
 
 
 @lru_cache(maxsize=8)
@@ -173,7 +174,7 @@ def parse_admitted_request(value: str | None, life: str | None = None) -> Admitt
 
 
 def request_key(request_id: UUID) -> str:
-    return f"admission:request:{request_id}"
+    return admission_key(f"admission:request:{request_id}")
 
 
 def _parse_result(now_ms: int, life: str, line: str) -> AdmissionResult:

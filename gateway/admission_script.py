@@ -1,4 +1,8 @@
-"""The Lua scripts of admission and the Redis keys they use."""
+"""The Lua scripts of admission and the Redis keys they use.
+
+Each script has one declared key, `prefix`, which is empty outside a cluster. In a cluster it leads the call to the
+server that has all of admission's keys (seckill/resilience/admission_keys.py); all other names begin with it.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,24 @@ SINCE_KEY = "admission:since"
 LIFE_KEY = "admission:life"
 """The run_id to which `SINCE_KEY` belongs."""
 
-# Defines `now`, `life` (the run_id) and `since`. A `since` from another run is void, because anything may have been
-# forgotten between the end of that run and the start of this one.
+# KEYS: prefix. Defines `prefix`, `now`, `life` (the run_id) and `since`. A `since` from another run is void, because
+# anything may have been forgotten between the end of that run and the start of this one.
 LIFE_LUA = """
+local prefix = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
-local since = redis.call('GET', 'admission:since')
-local known_life = redis.call('GET', 'admission:life')
+local since = redis.call('GET', prefix .. 'admission:since')
+local known_life = redis.call('GET', prefix .. 'admission:life')
 if not since or (known_life and known_life ~= life) then
   since = now
-  redis.call('SET', 'admission:since', now)
+  redis.call('SET', prefix .. 'admission:since', now)
 end
-if known_life ~= life then redis.call('SET', 'admission:life', life) end
+if known_life ~= life then redis.call('SET', prefix .. 'admission:life', life) end
 since = tonumber(since)
 """
-BEGIN_MEMORY_LUA = LIFE_LUA + "return life"
+# KEYS: prefix, set of sales, the set's Redis run. Returns TIME, the sales, that run, and the present run.
+BEGIN_MEMORY_LUA = LIFE_LUA + "return {time, redis.call('SMEMBERS', KEYS[2]), redis.call('GET', KEYS[3]) or '', life}"
 
 # ARGV: requests and positions (JSON), deadline in ms, memory in ms, user rate, user burst, address rate, address burst,
 # requests per user, ms after which no request can be unpaid, requests per address. All requests travel as one JSON
@@ -39,7 +45,7 @@ ADMIT_LUA = (
 local deadline_after, remember_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
 local remembers_from = math.max(since, now - remember_ms)
 for _, placed in ipairs(cjson.decode(ARGV[2])) do
-  local key = 'admission:request:' .. placed[1]
+  local key = prefix .. 'admission:request:' .. placed[1]
   local known = redis.call('GET', key)
   if known and not string.find(known, '/', 1, true) then
     redis.call('SET', key, known .. '|' .. placed[2], 'KEEPTTL')
@@ -69,7 +75,7 @@ local function unpaid(key, most)
   for at = 1, #entries, 2 do
     local units, since = string.match(entries[at + 1], '^(%d+):(%d+)$')
     if units then
-      local shown = redis.call('GET', 'outcome:' .. entries[at])
+      local shown = redis.call('GET', prefix .. 'outcome:' .. entries[at])
       local is_open = now - since < unpaid_ms
       if shown then
         is_open = string.find(shown, '"RESERVED"', 1, true) or string.find(shown, '"AWAITING_PAYMENT"', 1, true)
@@ -88,7 +94,7 @@ local function memory(opens, closes)
 end
 local function judge(id, body, user, address, opens, closes, shut, ticket, number, expires, full,
                      sale, units, most_unpaid)
-  local key = 'admission:request:' .. id
+  local key = prefix .. 'admission:request:' .. id
   local known = redis.call('GET', key)
   if known then
     if string.sub(known, 1, #body) ~= body then return 'other_body' end
@@ -99,16 +105,16 @@ local function judge(id, body, user, address, opens, closes, shut, ticket, numbe
   if shut ~= '' then return shut end
   if ticket ~= '' then return ticket end
   if now >= expires then return 'ticket_expired' end
-  local spent = redis.call('GET', 'admission:ticket:' .. number)
+  local spent = redis.call('GET', prefix .. 'admission:ticket:' .. number)
   if spent and spent ~= id then return 'ticket_spent' end
-  if not take('admission:user:' .. user, user_rate, user_burst) then return 'too_many' end
-  if not take('admission:address:' .. address, address_rate, address_burst) then return 'too_many' end
+  if not take(prefix .. 'admission:user:' .. user, user_rate, user_burst) then return 'too_many' end
+  if not take(prefix .. 'admission:address:' .. address, address_rate, address_burst) then return 'too_many' end
   if full ~= '' then return full end
-  local tries = 'admission:tries:' .. sale .. ':' .. user
+  local tries = prefix .. 'admission:tries:' .. sale .. ':' .. user
   if tonumber(redis.call('GET', tries) or 0) >= most_tries then return 'too_many_tries' end
   local kept_ms = math.min(remember_ms, closes - now + after_closing_ms)
   if most_unpaid > 0 then
-    local key = 'admission:unpaid:' .. sale .. ':' .. address
+    local key = prefix .. 'admission:unpaid:' .. sale .. ':' .. address
     local sum, of_address = unpaid(key, most_unpaid)
     if of_address >= most_of_address then return 'too_many_tries' end
     if sum > 0 and sum + units > most_unpaid then return 'too_many_unpaid' end
@@ -121,7 +127,7 @@ local function judge(id, body, user, address, opens, closes, shut, ticket, numbe
   if remembers_from < opens then first = life end
   local value = string.format('%s|%s|%.0f|%.0f|%s', body, user, now, now + deadline_after, first)
   redis.call('SET', key, value, 'PX', kept_ms)
-  redis.call('SET', 'admission:ticket:' .. number, id, 'PX', expires - now)
+  redis.call('SET', prefix .. 'admission:ticket:' .. number, id, 'PX', expires - now)
   return 'admitted', value
 end
 local answers = {}

@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 
 from gateway import redis_clock
 from gateway.backlog import Backlog, Estimate
+from seckill.config.kafka_clients import client_options
 from seckill.messaging import log_bounds, offsets
 from seckill.messaging.record_position import RecordPosition
 from seckill.messaging.topics import REQUEST_TOPICS
@@ -88,7 +89,7 @@ class BacklogMonitor:
 
     def _measure_repeatedly(self) -> None:
         admin = KafkaAdminClient(
-            bootstrap_servers=settings.ENVIRONMENT.kafka_bootstrap_servers,
+            **client_options(settings.ENVIRONMENT.kafka_bootstrap_servers),
             client_id="gateway-backlog",
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )

@@ -17,10 +17,11 @@ class Deadline:
         self._seconds, self._is_over = seconds, False
 
     def __enter__(self) -> None:
-        task = current_task()
+        loop = get_running_loop()
+        task = current_task(loop)
         assert task is not None
         self._task: Task[Any] = task
-        self._handle = get_running_loop().call_later(self._seconds, self._end)
+        self._handle = loop.call_later(self._seconds, self._end)
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
         self._handle.cancel()

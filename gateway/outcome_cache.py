@@ -19,19 +19,20 @@ from gateway.admission import AdmittedRequest, parse_admitted_request
 from gateway.admission_script import LIFE_LUA
 from gateway.batching import MicroBatcher
 from gateway.outcomes import PurchaseOutcome
+from seckill.resilience.admission_keys import prefix
 from seckill.web.purchase_states import PurchaseState
 
 CHANNEL = "outcomes"
 """Each message contains lines of `request id|version|outcome`."""
 
-# ARGV: seconds to keep, channel (empty: no message), outcomes as JSON: [[id, version, value], ...]. The stored value is
-# `version@run|value`, where `run` identifies the running Redis process.
+# KEYS: prefix. ARGV: seconds to keep, channel (empty: no message), outcomes as JSON: [[id, version, value], ...]. The
+# stored value is `version@run|value`, where `run` identifies the running Redis process.
 _STORE = (
     LIFE_LUA
     + """
 local news = {}
 for _, each in ipairs(cjson.decode(ARGV[3])) do
-  local key = 'outcome:' .. each[1]
+  local key = prefix .. 'outcome:' .. each[1]
   local version, life_there = string.match(redis.call('GET', key) or '', '^(%d+)@(%x+)|')
   if life_there ~= life or tonumber(version) < each[2] then
     redis.call('SET', key, string.format('%d@%s|%s', each[2], life, each[3]), 'EX', ARGV[1])
@@ -43,17 +44,17 @@ return #news
 """
 )
 
-# ARGV: request ids. Returns the run id, the time from which Redis remembers, and two values for each request: its
-# outcome, and what admission remembers.
+# KEYS: prefix. ARGV: request ids. Returns the run id, the time from which Redis remembers, and two values for each
+# request: its outcome, and what admission remembers.
 _FETCH = (
     LIFE_LUA
     + """
 local found = {life, string.format('%.0f', since)}
 for _, id in ipairs(ARGV) do
-  local outcome = redis.call('GET', 'outcome:' .. id) or ''
+  local outcome = redis.call('GET', prefix .. 'outcome:' .. id) or ''
   if string.match(outcome, '^%d+@(%x+)|') ~= life then outcome = '' end
   found[#found + 1] = outcome
-  found[#found + 1] = redis.call('GET', 'admission:request:' .. id) or ''
+  found[#found + 1] = redis.call('GET', prefix .. 'admission:request:' .. id) or ''
 end
 return found
 """
@@ -72,7 +73,9 @@ def store_outcomes(rows: Sequence[PurchaseOutcome], *, notify: bool) -> None:
     """Raises `RedisError` if Redis is unavailable; the projection's transaction is then rolled back."""
     if rows:
         values = json.dumps([(str(row.request_id), row.version, encode_outcome(row)) for row in rows])
-        admission.redis_connection().eval(_STORE, 0, str(admission.MEMORY_S), CHANNEL if notify else "", values)
+        admission.redis_connection().eval(
+            _STORE, 1, prefix(), str(admission.MEMORY_S), CHANNEL if notify else "", values
+        )
 
 
 async def fetch_purchase(request_id: UUID) -> CachedPurchase:
@@ -83,7 +86,7 @@ async def fetch_purchase(request_id: UUID) -> CachedPurchase:
 def fetch_purchases(request_ids: Sequence[UUID]) -> list[CachedPurchase]:
     """On a thread; one call to Redis for all of them. Raises `RedisError`."""
     keys = [str(request_id) for request_id in request_ids]
-    found = admission.redis_connection().eval(_FETCH, 0, *keys)
+    found = admission.redis_connection().eval(_FETCH, 1, prefix(), *keys)
     return _parse_found(request_ids, cast("list[str]", found))
 
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 import time
 from asyncio import Future, get_running_loop
 from itertools import islice
-from typing import Any
 from uuid import UUID
-
-from kafka.errors import KafkaError
 
 from gateway import metrics
 from gateway.admission import Verdict
@@ -131,11 +128,12 @@ class PurchaseQueue:
     def _send(self, requested: PurchaseRequested, trace: str, permit: QueuePermit, is_new: bool) -> _UnderWay:
         request_id = requested.request_id
         fault_points.trigger("gateway.before_produce")
-        if self.producer.writer is None:
+        writer = self.producer.writer
+        if writer is None:
             raise queue_unavailable() if is_new else queue_unknown()
         under_way = self._under_way[request_id] = _UnderWay(permit.partition)
         try:
-            self.producer.send(
+            writer.send(
                 requested.user_id.encode(), requested.envelope().encode(), [(traces.HEADER, trace.encode())],
                 lambda outcome: self._settle(request_id, outcome),
             )  # fmt: skip
@@ -145,30 +143,22 @@ class PurchaseQueue:
                 raise (queue_unavailable(fault) if is_new else queue_unknown(fault)) from fault
             if isinstance(fault, SlotUnavailable):
                 raise queue_moving(fault) from fault
-            if not isinstance(fault, KafkaError):
-                raise
-            permit.spend()
-            self._record_failure(under_way)
-            raise queue_unknown(fault) from fault
+            raise
         permit.spend()
         return under_way
 
-    def _settle(self, request_id: UUID, outcome: Any) -> None:
+    def _settle(self, request_id: UUID, outcome: RecordPosition | Exception) -> None:
         under_way = self._under_way.pop(request_id)
         callers = [caller for caller in under_way.callers if not caller.done()]
-        if isinstance(outcome, BaseException):
-            self._record_failure(under_way)
+        if isinstance(outcome, Exception):
+            metrics.FAILED.inc()
+            self.breakers.record_failed([under_way.partition], time.monotonic())
             for caller in callers:
                 caller.set_exception(queue_unknown(outcome))
             return
         fault_points.trigger("gateway.after_ack")
-        position = RecordPosition(outcome.topic, outcome.partition, outcome.offset)
-        self.breakers.record_acknowledged((position.topic, position.partition), time.monotonic())
-        self._acknowledged[request_id] = position
+        self.breakers.record_acknowledged((outcome.topic, outcome.partition), time.monotonic())
+        self._acknowledged[request_id] = outcome
         metrics.ACKNOWLEDGED.inc()
         for caller in callers:
-            caller.set_result(position)
-
-    def _record_failure(self, under_way: _UnderWay) -> None:
-        metrics.FAILED.inc()
-        self.breakers.record_failed([under_way.partition], time.monotonic())
+            caller.set_result(outcome)

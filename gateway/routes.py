@@ -79,7 +79,7 @@ class Gateway:
         from_threads.connect(loop, self.purchases)
         release_signals_after(self._streams.close, loop)
         for work in (
-            self.purchases.queue.producer.start(),
+            self.purchases.queue.producer.run(),
             self._streams.run(),
             metrics.publish(self.purchases, self._streams),
         ):
@@ -90,7 +90,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
-        self.purchases.queue.producer.close()
+        loop.run_until_complete(self.purchases.queue.producer.close())
         self._django.close()
 
     # ── a request ────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from gateway import admission, redis_clock
 from gateway.admission_script import BEGIN_MEMORY_LUA
 from inventory.events import NO_SALE, SALES_KEY, SALES_RUN_KEY, SaleView, view_key
 from seckill.messaging.envelope import BadEnvelope
+from seckill.resilience.admission_keys import admission_key, prefix
 from seckill.web.problems import Problem
 
 FRESH_S = 0.25
@@ -166,7 +167,8 @@ return {redis.call('GET', KEYS[1]) or '', is_whole and 1 or 0}
 def _look_up(sale_id: int) -> SaleView | None:
     """None if the sale does not exist. A sale that is found stays in the snapshot for a while."""
     try:
-        answer = admission.redis_connection().eval(_FIND, 3, view_key(sale_id), SALES_KEY, SALES_RUN_KEY)
+        keys = map(admission_key, (view_key(sale_id), SALES_KEY, SALES_RUN_KEY))
+        answer = admission.redis_connection().eval(_FIND, 3, *keys)
         text, is_whole = cast("tuple[str, int]", answer)
         found = _decode(text) if text else None
     except (RedisError, BadEnvelope) as fault:
@@ -208,19 +210,16 @@ def _refresh() -> None:
     wanted = _recently_wanted()
     try:
         client = admission.redis_connection()
-        pipeline = client.pipeline(transaction=False)
-        pipeline.time()
-        pipeline.smembers(SALES_KEY)
-        pipeline.get(SALES_RUN_KEY)
-        pipeline.eval(BEGIN_MEMORY_LUA, 0)  # Redis remembers requests from now on
-        redis_time, members, written_in, run = pipeline.execute()
+        # Redis remembers requests from now on.
+        found = client.eval(BEGIN_MEMORY_LUA, 3, prefix(), admission_key(SALES_KEY), admission_key(SALES_RUN_KEY))
         received_at = time.monotonic()
+        redis_time, members, written_in, run = cast("tuple[list[str], list[str], str, str]", found)
         listed = sorted({int(sale_id) for sale_id in members} - {NO_SALE})
         ids = sorted({*listed, *wanted})
-        texts = client.mget([view_key(sale_id) for sale_id in ids]) if ids else []
+        texts = client.mget([admission_key(view_key(sale_id)) for sale_id in ids]) if ids else []
     except (RedisError, ValueError):
         return  # the snapshot ages, and `current_views` raises once it is too old
-    is_complete = bool(members) and written_in in (None, run)
+    is_complete = bool(members) and written_in in ("", run)
     fresh, unreadable = _decode_all(dict(zip(ids, cast("list[str | None]", texts), strict=True)))
     known = _snapshot.views
     # A Redis that was restored from an older backup must not take us back.
@@ -236,7 +235,7 @@ def _refresh() -> None:
         views = {sale_id: view for sale_id, view in known.items() if sale_id in kept} | views
         listed = listed if is_complete else sorted({*_snapshot.listed, *listed})
     _snapshot.views, _snapshot.listed = views, tuple(listed)
-    redis_clock.synchronize(redis_time, received_at)
+    redis_clock.synchronize((int(redis_time[0]), int(redis_time[1])), received_at)
     _snapshot.taken_at = time.monotonic()
 
 

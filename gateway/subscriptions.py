@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from django.conf import settings
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from gateway import outcome_cache
 from gateway.outcomes import PurchaseOutcome
+from seckill.resilience import redis_client
 
 log = logging.getLogger(__name__)
 
-RECONNECT_S = 1.0
+RECONNECT_S, CONNECT_S = 1.0, 2.0
 STREAMS_OF_REQUEST_MAX = 4
 STREAMS_OF_ADDRESS_MAX = 32
 
@@ -111,7 +111,7 @@ class StreamHub:
 
     async def _receive(self) -> None:
         url = settings.ENVIRONMENT.admission_redis_url
-        client: Redis = Redis.from_url(url, decode_responses=True, socket_connect_timeout=2, health_check_interval=5)
+        client = redis_client.connect_subscriber(url, CONNECT_S)
         try:
             async with client.pubsub() as channel:
                 await channel.subscribe(outcome_cache.CHANNEL)

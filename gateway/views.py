@@ -11,8 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from gateway import admission, from_threads, sales
+from gateway.admission_script import SINCE_KEY
 from gateway.http import BODY_BYTES_MAX
 from gateway.purchase import issue_ticket, parse_json_object
+from seckill.resilience.admission_keys import admission_key
 from seckill.resilience.shared_value import SharedValue
 from seckill.web import tokens
 from seckill.web.problems import Problem, problem_responses
@@ -57,7 +59,7 @@ def _find_missing() -> list[str]:
     missing = []
     for name, check in (
         ("database", _check_database),
-        ("redis", admission.redis_connection().ping),
+        ("redis", _check_redis),
         ("broker", _check_queue),
     ):
         try:
@@ -73,6 +75,11 @@ _missing = SharedValue(_find_missing, READINESS_S)
 def _check_queue() -> None:
     if not from_threads.is_queue_connected():
         raise ConnectionError("the queue has not been reached yet")
+
+
+def _check_redis() -> None:
+    """The server that admits; in a cluster a PING would also ask the others."""
+    admission.redis_connection().exists(admission_key(SINCE_KEY))
 
 
 def _check_database() -> None:

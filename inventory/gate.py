@@ -170,7 +170,8 @@ def delete_gates(gates: Sequence[tuple[int, str, int]]) -> None:
     """Delete the keys of each (sale, sku, epoch)."""
     with redis().pipeline(transaction=False) as pipeline:
         for each in gates:
-            pipeline.unlink(*keys(*each))
+            for name in keys(*each):
+                pipeline.unlink(name)
         pipeline.execute()
 
 
@@ -187,8 +188,8 @@ SYNCED_RUN_KEY = "gate:run"
 
 
 def redis_run_id() -> str:
-    """Redis chooses a new one at each start, even if it loads old data from disk."""
-    return str(redis().info("server")["run_id"])
+    """Of the running Redis, or of all masters of a cluster: see `redis_client.run_ids`."""
+    return redis_client.run_ids(redis())
 
 
 def was_synced_in_run(run_id: str) -> bool:

@@ -10,17 +10,18 @@ from inventory import sale_view
 from seckill.messaging import database_clock
 from seckill.messaging.metrics import MESSAGING
 from seckill.monitoring.metrics import ComputedMetric, Sample, query, registry_of
+from seckill.resilience.admission_keys import prefix
 
 
 def _clock_skew_seconds() -> list[Sample]:
     """Admission sets deadlines by Redis' clock; a decision compares them with Postgres' clock."""
     try:
         before = database_clock.now_ms()
-        redis_time: Any = sale_view.redis().time()
+        redis_time: Any = sale_view.redis().eval("return redis.call('TIME')", 1, prefix())
         after = database_clock.now_ms()
     except RedisError:
         return []
-    seconds, micros = redis_time
+    seconds, micros = map(int, redis_time)
     return [((), ((before + after) / 2 - (seconds * 1000 + micros / 1000)) / 1000)]
 
 

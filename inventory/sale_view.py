@@ -23,6 +23,7 @@ from inventory.models import Stock
 from inventory.states import SaleState
 from seckill.messaging import database_clock
 from seckill.resilience import redis_client
+from seckill.resilience.admission_keys import admission_key
 
 log = logging.getLogger(__name__)
 
@@ -92,12 +93,12 @@ def publish_view(sale_id: int) -> None:
     stock = Stock.objects.select_related("sale").filter(sale_id=sale_id).order_by("id").first()
     try:
         if stock is None:
-            redis().srem(SALES_KEY, sale_id)
+            redis().srem(admission_key(SALES_KEY), sale_id)
             return
         view = _build_view(stock)
         redis().eval(
-            _PUBLISH_VIEW, 2, view_key(sale_id), SALES_KEY, view.encode(), view.stock_version, sale_id,
-            _kept_ms(view, now_ms), int(_is_current(view, now_ms)),
+            _PUBLISH_VIEW, 2, admission_key(view_key(sale_id)), admission_key(SALES_KEY), view.encode(),
+            view.stock_version, sale_id, _kept_ms(view, now_ms), int(_is_current(view, now_ms)),
         )  # fmt: skip
     except RedisError as fault:
         log.warning("sale view not published", extra={"sale": sale_id, "reason": str(fault)})
@@ -124,8 +125,9 @@ def _publish_views(views: Sequence[SaleView], now_ms: int) -> list[int]:
     for number, start in enumerate(starts):
         arguments: list[str | int] = [token, number, ids if start == starts[-1] else ""]
         for view in views[start : start + VIEWS_PER_CALL_MAX]:
-            arguments += [view_key(view.id), view.encode(), view.stock_version, _kept_ms(view, now_ms)]
-        others = redis().eval(_PUBLISH_ALL, 3, SALES_KEY, SALES_RUN_KEY, PASS_KEY, *arguments)
+            arguments += [admission_key(view_key(view.id)), view.encode(), view.stock_version, _kept_ms(view, now_ms)]
+        keys = map(admission_key, (SALES_KEY, SALES_RUN_KEY, PASS_KEY))
+        others = redis().eval(_PUBLISH_ALL, 3, *keys, *arguments)
     return [int(member) for member in others]
 
 

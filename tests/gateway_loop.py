@@ -63,7 +63,7 @@ class AcknowledgingWriter:
 
     def send(self, key: bytes, value: bytes, headers: object, on_settled: Callable[[Any], None]) -> None:
         self.offsets += 1
-        on_settled(SimpleNamespace(topic=TOPIC, partition=0, offset=self.offsets - 1))
+        LOOP.call_soon_threadsafe(on_settled, RecordPosition(TOPIC, 0, self.offsets - 1))
 
     def topic_for(self, key: bytes) -> str:
         return TOPIC
@@ -74,7 +74,7 @@ class AcknowledgingWriter:
 
 def make_producer(writer: Any) -> QueueProducer:
     producer = QueueProducer()
-    producer.writer, producer._loop = writer, LOOP
+    producer.writer = writer
     return producer
 
 

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaError
 from kafka.future import Future
 from redis import Redis
 
@@ -22,6 +22,7 @@ from gateway.breakers import Partition
 from gateway.purchase import Accepted, PurchaseCall, Purchases
 from gateway.purchase_queue import PurchaseQueue
 from inventory.events import SaleView
+from seckill.messaging.record_position import RecordPosition
 from seckill.messaging.topics import PURCHASE_REQUESTS
 from seckill.web import tokens
 from tests.gateway_loop import LOOP, forget_connections, make_producer, on_loop
@@ -44,10 +45,13 @@ class Writer:
     def send(
         self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]], on_settled: Callable[[Any], None]
     ) -> None:
+        if isinstance(self.fault, KafkaError):  # the record is sent, but not acknowledged
+            LOOP.call_soon_threadsafe(on_settled, self.fault)
+            return
         if self.fault is not None:
             raise self.fault
         future = Future()
-        future.add_both(on_settled)
+        future.add_both(lambda outcome: LOOP.call_soon_threadsafe(on_settled, outcome))
         with self.lock:
             self.sent.append({"key": key, "value": value, "headers": headers})
             offset = len(self.sent) - 1
@@ -66,7 +70,7 @@ class Writer:
 
 
 def acknowledge(future: Future, offset: int) -> None:
-    future.success(SimpleNamespace(topic=PURCHASE_REQUESTS.name, partition=0, offset=offset))
+    future.success(RecordPosition(PURCHASE_REQUESTS.name, 0, offset))
 
 
 def open_sale(redis: Redis, monkeypatch: pytest.MonkeyPatch, view: SaleView = SALE) -> None:

@@ -13,7 +13,6 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 from django.db.utils import OperationalError
-from kafka.producer.future import FutureRecordMetadata
 from redis import Redis
 from redis.connection import AbstractConnection
 
@@ -28,7 +27,7 @@ from tests.concurrency.gateway_reading_cast import decided, make_monitor
 from tests.gateway_loop import LOOP, ApiClient, make_gateway, on_loop
 
 BLOCKING: list[tuple[Any, str]] = [
-    (time, "sleep"), (threading.Thread, "join"), (socket, "create_connection"), (FutureRecordMetadata, "get"),
+    (time, "sleep"), (threading.Thread, "join"), (socket, "create_connection"),
     (AbstractConnection, "send_packed_command"),
 ]  # fmt: skip
 """Calls that wait for another thread or server. Django itself refuses the database on a running loop."""

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from aiokafka.errors import KafkaConnectionError, KafkaTimeoutError
 from redis import Redis
 
 from gateway import purchase, purchase_queue

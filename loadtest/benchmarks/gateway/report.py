@@ -108,7 +108,7 @@ def _throughput(results: Results) -> list[str]:
         ),
         "### What each step costs", "",
         "CPU of one core, with each step called on its own in one thread. The gateway's CPU per purchase is more than"
-        " their sum, because it also includes HTTP, the wake-ups of its loop, and the producer's thread.", "",
+        " their sum, because it also includes HTTP and the wake-ups of its loop.", "",
         *_table(
             ("step", "µs"),
             [

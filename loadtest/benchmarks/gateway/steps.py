@@ -1,6 +1,6 @@
 """Shell: the CPU time of each step of an admission, called on its own many times in one thread.
 
-The gateway uses more than their sum, because it also serves HTTP, wakes its loop, and runs the producer's thread.
+The gateway uses more than their sum, because it also serves HTTP and wakes its loop.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from django.conf import settings
 
 from gateway import accepted_response, admission, identity, signed_positions, tickets
 from gateway.admission import AdmissionRequest
+from gateway.batch_producer import BatchProducer
 from gateway.batching import MicroBatcher
 from gateway.events import PurchaseRequested
 from gateway.purchase import parse_json_object
 from gateway.signed_positions import SignedPosition
 from seckill.messaging.record_position import RecordPosition
+from seckill.messaging.topics import PURCHASE_REQUESTS
 from seckill.monitoring import traces
 from seckill.web import tokens
 from seckill.web.client_address import identify_client
@@ -31,15 +33,15 @@ POSITION = RecordPosition("purchase.requests", 3, 123_456)
 LATE_MS = 10**15
 
 
-def measure(producer: Any, topic: str) -> dict[str, float]:
-    """Microseconds by step. It calls the Redis of the settings and sends records to the given topic."""
+def measure() -> dict[str, float]:
+    """Microseconds by step. It calls the Redis and the broker of the settings."""
     token, (ticket, _) = tokens.issue_token("buyer-1"), tickets.issue_ticket("buyer-1", 1, LATE_MS)
     request_id = uuid4()
     requested = PurchaseRequested(request_id, "buyer-1", 1, "phone", 1, 1_795_000_000_000, 1_795_000_600_000)
     position = SignedPosition("buyer-1", POSITION, 1_795_000_600_000)
     value = requested.envelope().encode()
     signed = signed_positions.sign_position(request_id, position)
-    on_loop = asyncio.run(_measure_on_loop())
+    on_loop = asyncio.run(_measure_on_loop(value))
     return {
         "token": _each(lambda: tokens.verify_token(token)),
         "JSON in": _each(lambda: parse_json_object(b'{"quantity":1}')),
@@ -49,17 +51,17 @@ def measure(producer: Any, topic: str) -> dict[str, float]:
         **on_loop,
         "trace": _each(lambda: traces.continued(None, request_id)),
         "envelope": _each(lambda: requested.envelope().encode()),
-        "produce, without waiting": _each(lambda: producer.send(topic, key=b"buyer-1", value=value)),
         "signed position": _each(lambda: signed_positions.sign_position(request_id, position)),
         "JSON out": _each(lambda: accepted_response.encode_accepted(request_id, POSITION, 1, None, signed)),
     }
 
 
-async def _measure_on_loop() -> dict[str, float]:
+async def _measure_on_loop(value: bytes) -> dict[str, float]:
     return {
         f"waiting in a batch of {BATCH_REQUESTS}": await _batches(BATCH_REQUESTS, _answer_at_once),
         f"admission, {BATCH_REQUESTS} in a batch": await _admissions(BATCH_REQUESTS),
         "admission, one by one": await _admissions(1),
+        f"produce, {BATCH_REQUESTS} in a request": await _produce(value, BATCH_REQUESTS),
     }
 
 
@@ -86,6 +88,25 @@ async def _admissions(size: int) -> float:
     for requests in crowd:
         await admission.admit_requests(requests)
     return (time.thread_time() - began) / times / size * 1e6
+
+
+async def _produce(value: bytes, size: int) -> float:
+    """Per record; to the topic of dead letters, which nothing reads here."""
+    topic, times = PURCHASE_REQUESTS.dead, TIMES // size
+    options = {"bootstrap_servers": settings.ENVIRONMENT.kafka_bootstrap_servers}
+    producer = BatchProducer(options, [topic])
+    await producer.connect()
+    loop = asyncio.get_running_loop()
+    began = time.thread_time()
+    for _ in range(times):
+        settled = [loop.create_future() for _ in range(size)]
+        for future in settled:
+            sent = producer.send(topic, key=b"buyer-1", value=value, headers=[], partition=0)
+            sent.add_both(future.set_result)
+        await asyncio.gather(*settled)
+    took_s = time.thread_time() - began
+    await producer.close(0)
+    return took_s / times / size * 1e6
 
 
 def _admission_request(request_id: UUID) -> AdmissionRequest:

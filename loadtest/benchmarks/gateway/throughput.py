@@ -77,12 +77,6 @@ def _steps(servers: GatewayServers) -> dict[str, float]:
     import django
 
     django.setup()
-    from gateway.producer import connect_producer
     from loadtest.benchmarks.gateway import steps
-    from seckill.messaging.topics import PURCHASE_REQUESTS
 
-    producer = connect_producer()
-    try:
-        return steps.measure(producer, PURCHASE_REQUESTS.dead)
-    finally:
-        producer.close(timeout=5)
+    return steps.measure()

@@ -22,7 +22,7 @@ from gateway.routes import Gateway
 
 ROOT = Path(__file__).parents[3]
 NOT_OF_THE_INTERFACE = re.compile(
-    r"/(api/(docs|openapi\.json)|problems/|$|console|shop|static|i18n|orders|p/|metrics|admin)"
+    r"/(api/(docs|openapi\.json)|problems/|$|console|start|shop|static|i18n|orders|p/|metrics|admin)"
 )
 SPEAKERS = [*ROOT.glob("gateway/**/*.py"), *ROOT.glob("orders/**/*.py"), *ROOT.glob("seckill/web/*.py")]
 
