@@ -13,10 +13,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from seckill.config import kafka_security
+
 PREFIX = "SECKILL_"
 FILE_SUFFIX = "_FILE"
 KAFKA_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
-READ_ELSEWHERE = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME", "SECKILL_DATA"}
+READ_ELSEWHERE = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME", "SECKILL_DATA", "SECKILL_BROKER_NETWORK"}
 """Variables of the command line and of the stack, which are not part of this configuration."""
 DEVELOPMENT_SECRET = "for development only, never for a real sale"  # pragma: allowlist secret
 SECRETS = ("secret_key", "provider_secret")
@@ -30,15 +32,18 @@ RANGES = {
     "gateway_connections": (64, 100_000),
 }
 CHOICES = {"message_language": ("en", "zh-hans")}
-REDIS, HTTP = ("redis", "rediss", "unix"), ("http", "https")
+HTTP = ("http", "https")
+REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+REDIS_OR_CLUSTER = (*REDIS, "redis+cluster", "rediss+cluster")
 SCHEMES = {
     "database_url": ("postgresql", "postgres"),
-    "admission_redis_url": REDIS,
-    "gate_redis_url": REDIS,
+    "admission_redis_url": REDIS_OR_CLUSTER,
+    "gate_redis_url": REDIS_OR_CLUSTER,
     "celery_redis_url": REDIS,
     "callback_url": HTTP,
     "provider_url": HTTP,
     "sinks_url": HTTP,
+    "locust_url": HTTP,
 }
 """Allowed schemes of the addresses that are set. SECKILL_PUBLIC_URL has a rule of its own in production."""
 
@@ -52,6 +57,14 @@ class Environment:
     """`SECKILL_DATABASE_URL` is the field `database_url`, and so on. KAFKA_BOOTSTRAP_SERVERS keeps its usual name."""
 
     kafka_bootstrap_servers: str = "127.0.0.1:9092"
+    kafka_security_protocol: str = "PLAINTEXT"  # or SSL, SASL_PLAINTEXT, SASL_SSL (seckill/config/kafka_security.py)
+    kafka_sasl_mechanism: str = ""  # PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+    kafka_sasl_username: str = ""
+    kafka_sasl_password: str = ""
+    kafka_ssl_cafile: str = ""  # PEM file of the authority that signs the brokers' certificates; empty: the system's
+    kafka_ssl_certfile: str = ""  # PEM file with our own certificate, if the brokers ask for one
+    kafka_ssl_keyfile: str = ""
+    kafka_ssl_check_hostname: bool = True
     database_url: str = "postgresql://seckill@127.0.0.1:5433/seckill"
     database_pool: int = 0  # connections shared by the threads of a process; 0: each thread has its own
     statement_timeout_ms: int = 0  # of each SQL statement; 0: none, for tools. Gateways and services set their own
@@ -80,6 +93,7 @@ class Environment:
     provider_url: str = "http://127.0.0.1:8100"
     provider_secret: str = DEVELOPMENT_SECRET
     sinks_url: str = "http://127.0.0.1:8101"
+    locust_url: str = "http://127.0.0.1:8089"  # where the front page finds Locust to start a rush
     payment_ttl_s: int = 900
     purchase_deadline_s: int = 600
     message_language: str = "en"  # language of all messages to buyers: en or zh-hans
@@ -125,6 +139,9 @@ def _parse_all(variables: Mapping[str, str]) -> Environment:
         if getattr(environment, field) not in choices:
             wanted, got = " or ".join(choices), getattr(environment, field)
             raise BadEnvironment(f"{PREFIX}{field.upper()} must be {wanted}, got {got!r}")
+    fault = kafka_security.find_fault(environment)
+    if fault is not None:
+        raise BadEnvironment(fault)
     return environment
 
 

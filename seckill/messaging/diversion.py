@@ -23,6 +23,7 @@ from typing import NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 
 from seckill.audit.trail import audited
+from seckill.config.kafka_clients import client_options
 from seckill.messaging import kafka_cluster, slot_moves
 from seckill.messaging.models import ConsumerOffset, Divert, SlotMap
 from seckill.messaging.pinned_users import PinnedUsers, user_mark
@@ -111,7 +112,7 @@ def collect_user_marks(
 ) -> set[int]:  # fmt: skip
     """The marks of all users with a record between these offsets."""
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap_servers, enable_auto_commit=False, auto_offset_reset="none", max_poll_records=5000,
+        **client_options(bootstrap_servers), enable_auto_commit=False, auto_offset_reset="none", max_poll_records=5000,
         fetch_max_wait_ms=100,
     )  # fmt: skip
     marks: set[int] = set()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 
 from seckill.audit.trail import audited
+from seckill.config.kafka_clients import client_options
 from seckill.messaging import log_bounds
 from seckill.messaging.models import ConsumerOffset
 
@@ -58,7 +59,7 @@ def resume(
 
 
 def _bounds(bootstrap_servers: str, partition: TopicPartition) -> tuple[int, int]:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
         starts, ends = log_bounds.start_offsets(admin, [partition]), log_bounds.end_offsets(admin, [partition])
     finally:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
+from seckill.config.kafka_clients import client_options
+
 METADATA_AGE_MS_MAX = 5_000
 """A group leader that joins before it knows the topics assigns nothing until its metadata is refreshed."""
 
@@ -21,9 +23,13 @@ def create_consumer(
     fetch_wait_ms: int,
     session_timeout_ms: int,
 ) -> KafkaConsumer:  # fmt: skip
-    """A consumer that neither commits on its own nor ever resets an offset."""
+    """A consumer that neither commits on its own nor ever resets an offset.
+
+    Without fetch sessions (KIP-227): after a broker of Apache Kafka had been killed, two consumers with sessions never
+    again read the partitions that it had led. mqcore has no sessions.
+    """
     return KafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
+        **client_options(bootstrap_servers),
         client_id=client_id,
         group_id=group,
         enable_auto_commit=False,
@@ -33,6 +39,7 @@ def create_consumer(
         session_timeout_ms=session_timeout_ms,
         heartbeat_interval_ms=session_timeout_ms // 6,
         metadata_max_age_ms=METADATA_AGE_MS_MAX,
+        enable_incremental_fetch_sessions=False,
     )
 
 

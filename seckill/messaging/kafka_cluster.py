@@ -9,8 +9,14 @@ from typing import NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+)
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import TOPICS, Topic, replication
 
 log = logging.getLogger(__name__)
@@ -26,7 +32,7 @@ class ClusterIds(NamedTuple):
 def describe_cluster(bootstrap_servers: str, topics: Iterable[Topic]) -> ClusterIds:
     """Wait until the cluster has these topics. Raises `KafkaError` after `TOPICS_SECONDS_MAX`."""
     wanted = [topic.name for topic in topics]
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
         deadline = time.monotonic() + TOPICS_SECONDS_MAX
         while True:
@@ -47,7 +53,7 @@ def describe_cluster(bootstrap_servers: str, topics: Iterable[Topic]) -> Cluster
 
 
 def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
         [described] = admin.describe_topics([topic.name])
         return len(described["partitions"])
@@ -55,23 +61,50 @@ def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
         admin.close()
 
 
-def create_topics(bootstrap_servers: str) -> list[str]:
-    """Create the missing topics of the table and return their names. Existing topics get the table's settings."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    created = []
+class CannotCreateTopics(KafkaError):  # type: ignore[misc]  # untyped there
+    """This user may not create the missing topics; the text names them and what to do."""
+
+
+def create_topics(bootstrap_servers: str, *, keep_settings: bool = False) -> list[str]:
+    """Create the missing topics of the table and return their names. Existing topics get the table's settings, unless
+    they belong to somebody else (`keep_settings`). Topics that exist are not touched, so no right to create is needed
+    then. Raises `CannotCreateTopics`."""
+    admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
-        factor, settings = replication(len(admin.describe_cluster()["brokers"]))
-        for topic in TOPICS.values():
-            for name, partitions in ((topic.name, topic.partitions), (topic.dead, 1)):
-                new = NewTopic(name, partitions, factor, topic_configs={**topic.configs, **settings})
-                try:
-                    admin.create_topics([new])
-                    created.append(name)
-                except TopicAlreadyExistsError:
+        wanted = new_topics(len(admin.describe_cluster()["brokers"]))
+        known = {each["name"] for each in admin.describe_topics(list(wanted)) if not each["error_code"]}
+        created = [name for name in wanted if name not in known and _create(admin, wanted[name])]
+        if not keep_settings:
+            for topic in TOPICS.values():
+                for name in {topic.name, topic.dead} - set(created):
                     _update_settings(admin, name, topic.configs)
     finally:
         admin.close()
     return created
+
+
+def new_topics(brokers: int) -> dict[str, NewTopic]:
+    """All topics of the table as a cluster with this number of brokers needs them."""
+    factor, settings = replication(brokers)
+    return {
+        name: NewTopic(name, partitions, factor, topic_configs={**topic.configs, **settings})
+        for topic in TOPICS.values()
+        for name, partitions in ((topic.name, topic.partitions), (topic.dead, 1))
+    }
+
+
+def _create(admin: KafkaAdminClient, topic: NewTopic) -> bool:
+    """False if it was created elsewhere in the meantime."""
+    try:
+        admin.create_topics([topic])
+    except TopicAlreadyExistsError:
+        return False
+    except (TopicAuthorizationFailedError, ClusterAuthorizationFailedError) as fault:
+        raise CannotCreateTopics(
+            f"the topic {topic.name} does not exist, or this user may not see it, and may not create it either;"
+            f" `seckill kafka topics` and `seckill kafka acls` print the commands for an administrator"
+        ) from fault
+    return True
 
 
 def _update_settings(admin: KafkaAdminClient, topic: str, configs: Mapping[str, str]) -> None:

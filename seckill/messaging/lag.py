@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kafka import KafkaAdminClient, TopicPartition
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging import kafka_cluster, log_bounds
 from seckill.messaging.models import ConsumerOffset
 from seckill.messaging.topics import Topic
@@ -45,7 +46,7 @@ def measure_lag(bootstrap_servers: str, topics: Iterable[Topic]) -> list[Lag]:
 def _bounds(
     bootstrap_servers: str, topics: Iterable[Topic]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
         partitions = log_bounds.online_partitions(admin, [topic.name for topic in topics])
         starts = log_bounds.start_offsets(admin, partitions)

@@ -19,6 +19,7 @@ from django.db import connection
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import DAY_MS, TOPICS
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ def is_before_every_log(horizon: datetime) -> bool:
     """Whether no topic has a record older than the horizon. False if the brokers do not answer."""
     try:
         consumer = KafkaConsumer(
-            bootstrap_servers=settings.ENVIRONMENT.kafka_bootstrap_servers, client_id="pruning",
+            **client_options(settings.ENVIRONMENT.kafka_bootstrap_servers), client_id="pruning",
             bootstrap_timeout_ms=BOOTSTRAP_MS_MAX, request_timeout_ms=10_000, enable_auto_commit=False,
         )  # fmt: skip
     except (KafkaError, OSError, ValueError) as fault:

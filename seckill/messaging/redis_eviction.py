@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from redis import Redis
+from seckill.resilience import redis_client
 
 REQUIRED_POLICY = "noeviction"
+TIMEOUT_S = 5.0
 
 
 class EvictionEnabled(Exception):
@@ -14,13 +15,14 @@ class EvictionEnabled(Exception):
 
 
 def require_no_eviction(urls: Iterable[str]) -> None:
-    """Raises `EvictionEnabled`, or `RedisError` if a Redis does not answer."""
+    """Raises `EvictionEnabled`, or `RedisError` if a Redis does not answer. A replica may be promoted, so it counts."""
     for url in sorted(set(urls)):
-        client: Redis = Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5, decode_responses=True)
-        try:
-            policy = client.info("memory").get("maxmemory_policy")
-        finally:
-            client.close()
-        if policy != REQUIRED_POLICY:
-            where = url.rpartition("@")[2]  # the address without its password
-            raise EvictionEnabled(f"Redis at {where} has maxmemory-policy {policy}; the sale needs {REQUIRED_POLICY}")
+        for name, client in redis_client.servers_of(url, TIMEOUT_S):
+            try:
+                policy = client.info("memory").get("maxmemory_policy")
+            finally:
+                client.close()
+            if policy != REQUIRED_POLICY:
+                raise EvictionEnabled(
+                    f"Redis at {name} has maxmemory-policy {policy}; the sale needs {REQUIRED_POLICY}"
+                )

@@ -35,6 +35,7 @@ from kafka.errors import (
 from kafka.future import Future
 from kafka.partitioner import murmur2
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging import fault_points
 from seckill.messaging.in_flight_rows import InFlightRows, PartitionName, SentRow
 from seckill.messaging.outbox import NOTIFY_CHANNEL
@@ -186,7 +187,7 @@ class Relay:
     def _connected(self) -> KafkaProducer:
         if self._producer is None:
             self._producer = KafkaProducer(
-                bootstrap_servers=self._bootstrap,
+                **client_options(self._bootstrap),
                 client_id=f"relay.{self._writers[0]}",
                 acks="all",
                 enable_idempotence=True,

@@ -11,13 +11,13 @@ from seckill.messaging.slots import ensure_slot_map
 from seckill.messaging.topics import PURCHASE_DIVERTED, PURCHASE_REQUESTS
 
 
-def prepare_servers(bootstrap_servers: str, redis_urls: Iterable[str]) -> list[str]:
-    """Create what is missing and return the names of the new topics.
+def prepare_servers(bootstrap_servers: str, redis_urls: Iterable[str], *, keep_settings: bool = False) -> list[str]:
+    """Create what is missing and return the names of the new topics. `keep_settings`: change no existing topic.
 
     Raises `EvictionEnabled`, `RedisError` or `KafkaError`.
     """
     require_no_eviction(redis_urls)
-    created = create_topics(bootstrap_servers)
+    created = create_topics(bootstrap_servers, keep_settings=keep_settings)
     partitions = count_partitions(bootstrap_servers, PURCHASE_REQUESTS)
     ensure_slot_map(PURCHASE_REQUESTS, partitions)
     if PURCHASE_DIVERTED.name in created:  # purchase.requests may have grown since: both need the same partitions

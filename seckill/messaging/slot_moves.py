@@ -15,6 +15,7 @@ from django.db import connection
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from seckill.audit.trail import audited
+from seckill.config.kafka_clients import client_options
 from seckill.messaging import kafka_cluster
 from seckill.messaging.models import ConsumerOffset, ProducerLease, SlotMap
 from seckill.messaging.slots import DELIVERY_SECONDS_MAX
@@ -101,7 +102,7 @@ def add_partitions(bootstrap_servers: str, topic: Topic, partitions: int) -> Non
         if partitions < existing:
             raise SlotChangeRefused(f"{each.name} has {existing} partitions; they cannot be reduced")
         if partitions > existing:
-            admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+            admin = KafkaAdminClient(**client_options(bootstrap_servers))
             try:
                 admin.create_partitions({each.name: partitions})
             finally:
@@ -170,7 +171,7 @@ def wait_until_empty(missing: Callable[[], list[str]], what: str, report: Report
 
 
 def end_offsets(bootstrap_servers: str, topic: Topic, partitions: Iterable[int]) -> dict[int, int]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
+    consumer = KafkaConsumer(**client_options(bootstrap_servers), enable_auto_commit=False)
     try:
         ends = consumer.end_offsets([TopicPartition(topic.name, number) for number in partitions])
         return {partition.partition: end for partition, end in ends.items()}

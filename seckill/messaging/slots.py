@@ -13,14 +13,13 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
-from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from seckill.messaging.models import Divert, SlotMap
@@ -39,6 +38,21 @@ FIRST_LEASE_SECONDS_MAX = 2.0
 DELIVERY_SECONDS_MAX = 10.0
 """`delivery_timeout_ms` of every producer that writes by slots: nothing that it sent arrives later than this."""
 NO_PINNED_USERS = PinnedUsers(())
+
+
+class Sent(Protocol):
+    def add_both(self, on_settled: Callable[[Any], None]) -> Any:
+        """`on_settled` is called once the record is acknowledged or has failed, with its position or an exception."""
+
+
+class Producer(Protocol):
+    """kafka-python's producer, or the gateway's."""
+
+    def partitions_for(self, topic: str) -> Collection[int]: ...
+
+    def send(
+        self, topic: str, *, key: bytes, value: bytes, headers: list[tuple[str, bytes]], partition: int
+    ) -> Sent: ...
 
 
 class SlotUnavailable(Exception):
@@ -94,7 +108,7 @@ _END = "DELETE FROM streams_producer_lease WHERE id = %s"
 class SlotWriter:
     """Sends each record to the partition of its key's slot. `start` takes the lease, `close` ends it."""
 
-    def __init__(self, topic: Topic, name: str, producer: KafkaProducer) -> None:
+    def __init__(self, topic: Topic, name: str, producer: Producer) -> None:
         self._topic, self._name, self._producer = topic, name, producer
         self._id = uuid4()
         self._lock = threading.Lock()
@@ -122,7 +136,7 @@ class SlotWriter:
     ) -> Any:
         """Returns the producer's future, at once. Raises `SlotUnavailable` if the slot takes nothing at the moment.
 
-        `on_settled` is called on the producer's thread, with the record's metadata or with an exception.
+        `on_settled` is called where the producer works, with the record's position or with an exception.
         """
         known = self._begin_send()
         version = known.table.version
@@ -168,7 +182,7 @@ class SlotWriter:
             on_settled(outcome)
 
     def _end_send(self, version: int) -> None:
-        self._ended.append(version)  # without the lock, for which the producer's thread and the loop would compete
+        self._ended.append(version)  # without the lock, because this happens for each purchase
 
     def _hold_lease(self) -> None:
         """Take the lease before reading the slot map, so an operator who changes the map afterwards sees the lease."""

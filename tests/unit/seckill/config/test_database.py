@@ -35,8 +35,14 @@ def test_an_option_of_the_address_reaches_the_driver(query: str, name: str, valu
 
 def test_an_address_may_name_a_socket_or_several_hosts() -> None:
     assert settings_of("postgresql://seckill@/shop?host=/run/postgresql")["HOST"] == "/run/postgresql"
-    several = settings_of("postgresql://seckill@one:5432,two:5433/shop")
+    several = settings_of("postgresql://seckill@one:5432,two:5433/shop?target_session_attrs=read-write")
     assert (several["HOST"], several["PORT"]) == ("one,two", "5432,5433")
+
+
+@pytest.mark.parametrize("query", ["", "?target_session_attrs=any", "?target_session_attrs=prefer-standby"])
+def test_an_address_of_several_hosts_must_ask_for_the_one_that_accepts_writes(query: str) -> None:
+    with pytest.raises(BadEnvironment, match="target_session_attrs=read-write"):
+        settings_of(f"postgresql://seckill:hidden@one:5432,two:5433/shop{query}")
 
 
 def test_session_options_in_the_address_override_ours() -> None:
@@ -79,3 +85,16 @@ def test_gateways_and_services_limit_their_statements_and_migrations_do_not(begi
         [sys.executable, "-c", f"{begin}; {show}"], capture_output=True, text=True, env=environment, timeout=60
     )
     assert f"statement_timeout={expected_ms} " in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("words", "expected"), [(["worker"], "16"), (["inspect"], "None")])
+def test_a_celery_worker_keeps_its_connections_between_tasks(words: list[str], expected: str) -> None:
+    """Celery closes a connection after each task; with a pool it goes back there."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SECKILL_")}
+    begin = f"import sys; sys.argv[1:] = {words}; import seckill.celery"
+    show = "from django.conf import settings; options = settings.DATABASES['default']['OPTIONS']"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{begin}; {show}; print(options.get('pool', {{}}).get('max_size'))"],
+        capture_output=True, text=True, env=environment, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.strip() == expected, done.stderr
