@@ -21,6 +21,7 @@ from notifications.message_texts import CHANNELS
 from notifications.models import Delivery
 from seckill.celery import app
 from seckill.monitoring import traces
+from seckill.resilience import redis_client
 from seckill.resilience.circuit_breaker import BreakerState
 from seckill.resilience.task_hints import try_enqueue
 
@@ -80,5 +81,4 @@ def queue_length(channel: str) -> int:
 
 @lru_cache(maxsize=2)
 def _redis(url: str) -> Redis:
-    client: Redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1)
-    return client
+    return redis_client.connect(url, timeout_s=2)

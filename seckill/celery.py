@@ -17,6 +17,8 @@ from seckill.messaging import ready_file
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
 if "worker" in sys.argv[1:]:  # this process is a worker, not a service that enqueues tasks
     os.environ.setdefault("SECKILL_STATEMENT_TIMEOUT_MS", str(BATCH_STATEMENT_MS))
+    # Celery closes the connection after each task. A new one costs both sides more than the task, so a pool keeps it.
+    os.environ.setdefault("SECKILL_DATABASE_POOL", "16")
 
 app = Celery("seckill")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -1,7 +1,8 @@
 """Codec: SECKILL_DATABASE_URL → Django's database settings, with limits for every session.
 
 libpq's own parser reads the address, so every option that psycopg knows works here, and an unknown one is an error.
-Options in the address override ours.
+Options in the address override ours. An address may name several hosts; then it must ask for the one that accepts
+writes, because every program that connects would otherwise take the first that answers, perhaps a standby.
 
 The limits free what a frozen process or a lost host holds: its locks after `IDLE_IN_TRANSACTION_MS`, its connections
 after `SILENCE_MS`.
@@ -26,6 +27,8 @@ KEEPALIVE = {"idle": 5, "interval": 2, "count": 3}
 WEB_STATEMENT_MS = 5_000
 BATCH_STATEMENT_MS = 30_000
 
+ATTRIBUTES_OF_SEVERAL_HOSTS = ("read-write", "primary")
+
 NAMES = {name: name.upper() for name in ("user", "password", "host", "port")} | {"dbname": "NAME"}
 
 
@@ -44,7 +47,7 @@ def settings_of(url: str, *, pool: int = 0, statement_timeout_ms: int = 0) -> di
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 2}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "seckill.config.postgres",
         **{setting: known.get(name, "") for name, setting in NAMES.items()},
         "CONN_MAX_AGE": 0 if pool else None,
         "CONN_HEALTH_CHECKS": True,
@@ -72,7 +75,14 @@ def server_limits() -> dict[str, int]:
 
 def _parse(url: str) -> dict[str, str]:
     try:
-        return {name: str(value) for name, value in conninfo_to_dict(url).items()}
+        known = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     except psycopg.Error as error:
         why = str(error).strip().replace(url, "the address")
         raise BadEnvironment(f"SECKILL_DATABASE_URL: {why}") from None
+    attributes = known.get("target_session_attrs", "any")
+    if "," in known.get("host", "") and attributes not in ATTRIBUTES_OF_SEVERAL_HOSTS:
+        raise BadEnvironment(
+            f"SECKILL_DATABASE_URL names several hosts, so it must end with ?target_session_attrs=read-write, got"
+            f" {attributes}"
+        )
+    return known

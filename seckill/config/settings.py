@@ -6,6 +6,7 @@ from pathlib import Path
 
 from seckill.config.database import settings_of
 from seckill.config.environment import BadEnvironment, read
+from seckill.config.redis_address import celery_settings, check_redis_address
 
 try:
     ENVIRONMENT = read()
@@ -16,6 +17,8 @@ try:
             statement_timeout_ms=ENVIRONMENT.statement_timeout_ms,
         )
     }
+    for use in ("admission", "gate", "celery"):
+        check_redis_address(f"SECKILL_{use.upper()}_REDIS_URL", getattr(ENVIRONMENT, f"{use}_redis_url"))
 except BadEnvironment as bad:
     raise SystemExit(f"seckill: {bad}") from None  # one line for the operator, not a traceback
 WEB = Path(__file__).parent.parent / "web"
@@ -114,14 +117,16 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 
-CELERY_BROKER_URL = ENVIRONMENT.celery_redis_url
+_CELERY = celery_settings(ENVIRONMENT.celery_redis_url)
+CELERY_BROKER_URL = _CELERY["broker_url"]
+CELERY_BROKER_USE_SSL = _CELERY.get("broker_use_ssl", False)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 4
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {
+CELERY_BROKER_TRANSPORT_OPTIONS = _CELERY["broker_transport_options"] | {
     "socket_timeout": 2,
     "socket_connect_timeout": 1,
     # A task that waits for its time is unacknowledged until then: a shorter timeout would hand it out again and again.

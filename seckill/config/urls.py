@@ -9,6 +9,7 @@ from django.views.i18n import set_language
 from gateway.api import document
 from gateway.metrics import metrics
 from gateway.views import readyz
+from seckill.console import start
 from seckill.web.health import livez
 
 admin.autodiscover()
@@ -23,6 +24,7 @@ urlpatterns = [
     path("api/v1/", include("orders.urls")),
     path("", include("gateway.pages.urls")),
     path("orders", include("orders.pages")),
+    path("start", start.start, name="start"),
     path("console", include("seckill.console.urls")),
     path("admin/", admin.site.urls),
     path("i18n/language", set_language, name="set_language"),

@@ -17,7 +17,7 @@ from django.test import Client
 from inventory import sale_commands
 from inventory.models import Sale, Stock
 from seckill.audit.models import AuditEntry
-from seckill.console import queries, reports, trace
+from seckill.console import queries, reports, rush, trace
 from seckill.console.permissions import ConsolePermission, grant_permissions, permissions_of
 from seckill.console.stack_operations import FAULTS
 from seckill.messaging.group_switches import OPTIONAL_GROUPS
@@ -120,11 +120,30 @@ def test_without_a_stack_process_operations_are_refused(operator: Client) -> Non
     assert "not attached to a stack" in notice(operator)["text"]
 
 
+@pytest.mark.parametrize(
+    "form", [{}, {"buyers": "0"}, {"buyers": "5001"}, {"seconds": "601"}, {"seconds": "ten"}, {"sale": "-1"}]
+)
+def test_a_rush_outside_its_limits_is_refused(operator: Client, settings: Any, form: dict[str, str]) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, locust_url="http://127.0.0.1:9")
+    whole = {"sale": "1", "buyers": "5", "seconds": "5"} | form
+    operator.post("/console/rush", whole if form else {})
+    assert not notice(operator)["is_good"]
+    assert "make rush" not in notice(operator)["text"], "it is refused before Locust is asked"
+
+
+def test_a_rush_without_locust_says_how_to_start_it(operator: Client, settings: Any) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, locust_url="http://127.0.0.1:9")
+    assert rush.locust_state() is rush.LocustState.ABSENT
+    operator.post("/console/rush", {"sale": "1", "buyers": "5", "seconds": "5"})
+    assert "make rush" in notice(operator)["text"]
+    assert AuditEntry.objects.latest("id").result != "done"
+
+
 def test_a_group_that_the_sale_needs_cannot_be_switched_off(operator: Client) -> None:
     operator.post("/console/switch", {"group": "inventory", "on": "0"})
     assert not notice(operator)["is_good"]
     operator.post("/console/switch", {"group": "notify.sms", "on": "0"})
-    assert notice(operator)["is_good"] and queries.read_counts().switched_off == ["notify.sms"]
+    assert notice(operator)["is_good"] and queries.read_counts(0).switched_off == ["notify.sms"]
 
 
 def test_fault_buttons_exist_in_development_only(operator: Client, settings: Any, tmp_path: Path) -> None:
@@ -197,12 +216,23 @@ def test_the_stacks_refusal_is_translated(
 
 def test_the_counts_match_the_tables(stock: Stock) -> None:
     sale_commands.adjust_stock(stock.sale_id, "phone", 2)
-    [sale] = queries.read_counts().sales
+    [sale] = queries.read_counts(0).sales
     assert (sale.declared, sale.adjusted, sale.available) == (5, 2, 7)
-    assert [(each.verb, each.target) for each in queries.recent_operations()] == [
+    operations = queries.recent_operations()
+    assert [(each.verb, each.target) for each in operations] == [
         ("sale adjust", f"sale {sale.id} phone"),
         ("sale create", "Gong phone"),
     ]
+    assert all(each.actor for each in operations)
+
+
+def test_the_running_sale_is_listed_first() -> None:
+    now_ms = 1_000_000
+    for opens, closes in ((0, 2_000_000), (1_500_000, 2_000_000), (0, 900_000)):
+        sale_commands.create_sale("Gong", "phone", 5, 100, 1, opens, closes)
+    states = [(sale.opens_at_ms, sale.closes_at_ms) for sale in queries.read_sales(now_ms)]
+    assert states == [(0, 2_000_000), (1_500_000, 2_000_000), (0, 900_000)]
+    assert [sale.opens_at_ms for sale in queries.read_sales(2_500_000)][1] == 1_500_000, "all over: the newest first"
 
 
 def test_the_trace_of_an_unknown_id_is_empty(operator: Client) -> None:

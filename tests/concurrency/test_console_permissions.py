@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from inventory import sale_commands
-from seckill.console import dead_letters, reports, stack_operations
+from seckill.console import dead_letters, reports, rush, stack_operations
 from seckill.console.permissions import REQUIRED, ConsolePermission, grant_permissions, permissions_of
 from seckill.console.stack_operations import FAULTS
 from seckill.messaging.models import DeadLetter
@@ -29,6 +29,7 @@ def stack_folder(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stack_operations, "send_to_stack", lambda command: "done")
     monkeypatch.setattr(stack_operations, "FAULTS", (FAULTS[0]._replace(inject=lambda: None),))
     monkeypatch.setattr(reports, "_start_report", lambda folder: True)
+    monkeypatch.setattr(rush, "_start", lambda sale, buyers, seconds: None)
     monkeypatch.setattr(dead_letters, "_apply_verb", lambda letter, form: (None, "done"))
 
 
@@ -56,6 +57,7 @@ def send_action(client: Client, action: str, sale: int, letter: int) -> int:
         "fault": ("/console/fault", {"fault": FAULTS[0].name}),
         "letter": (f"/console/letters/{letter}", {"verb": second, "because": "a test"}),
         "report": ("/console/reports", {}),
+        "rush": ("/console/rush", {"sale": str(sale), "buyers": "1", "seconds": "1"}),
     }[first]
     return client.post(path, form).status_code
 
@@ -83,7 +85,9 @@ def test_every_address_that_changes_something_requires_a_permission() -> None:
     changing = {
         path.name for path in urls.urlpatterns if path.name not in ("board", "live", "audit", "trace", "report")
     }
-    assert changing == {"login", "logout", "sale", "refund", "switch", "stack", "fault", "letters", "letter", "reports"}
+    assert changing == {
+        "login", "logout", "sale", "refund", "switch", "stack", "fault", "letters", "letter", "reports", "rush",
+    }  # fmt: skip
     assert {action.partition(" ")[0] for action in REQUIRED} == {
         "sale",
         "refund",
@@ -92,6 +96,7 @@ def test_every_address_that_changes_something_requires_a_permission() -> None:
         "fault",
         "letter",
         "report",
+        "rush",
     }
 
 
