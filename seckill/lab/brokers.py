@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import PURCHASE_REQUESTS
 from seckill.stack import mqcore_brokers
 from seckill.stack.control import StackFault
@@ -44,6 +45,8 @@ class Brokers:
     """Each call opens a connection of its own, because an experiment stops brokers. Each raises `KafkaError` if no
     broker answers. `spared` are brokers that are not asked, because they are frozen."""
 
+    service = "mqcore"
+
     def __init__(self, layout: Layout) -> None:
         self.count = layout.brokers
         self._port = layout.ports.broker
@@ -61,6 +64,10 @@ class Brokers:
 
     def address(self, number: int) -> str:
         return mqcore_brokers.address(self._port, number)
+
+    def stored_bytes(self, number: int) -> int:
+        """The size of all records that a broker has stored."""
+        return sum(path.stat().st_size for path in self.folder(number).glob("*/*.log"))
 
     def format_lost_folders(self) -> None:
         mqcore_brokers.format_folders(self._folder, self.count)
@@ -113,7 +120,7 @@ class Brokers:
     @contextmanager
     def _admin(self, spared: Collection[int]) -> Iterator[Any]:
         admin = KafkaAdminClient(
-            bootstrap_servers=[self.address(number) for number in self.numbers if number not in spared],
+            **client_options([self.address(number) for number in self.numbers if number not in spared]),
             request_timeout_ms=REQUEST_MS_MAX,
             bootstrap_timeout_ms=BOOTSTRAP_MS_MAX,
         )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from seckill.lab.brokers import Brokers
 from seckill.lab.evidence_folder import EvidenceFolder
+from seckill.lab.kafka_brokers import KafkaBrokers
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.lab.sale_database import SaleDatabase
 from seckill.stack import health_checks
 from seckill.stack.child_processes import end_process, free_port_run, free_ports
@@ -28,20 +30,33 @@ class LabStack(StackProcess):
     """Its buyers may name an IP address each, although all come from this machine."""
 
     def __init__(
-        self, folder: Path, scale: Mapping[str, int], payment_ttl_s: int, *fault_points: str, brokers: int = 1
+        self,
+        folder: Path,
+        scale: Mapping[str, int],
+        payment_ttl_s: int,
+        *fault_points: str,
+        brokers: int = 1,
+        kafka: KafkaTarget | None = None,
     ) -> None:
         settings = {
             "SECKILL_TRUSTED_PROXIES": "127.0.0.1",
             "SECKILL_PAYMENT_TTL_S": str(payment_ttl_s),
             "SECKILL_FAULT": ",".join(fault_points),
         }
-        super().__init__(folder, _ports(brokers), settings, scale, brokers=brokers)
+        address, config = (None, None) if kafka is None else (kafka.address, kafka.config_file)
+        super().__init__(folder, _ports(brokers), settings, scale, brokers=brokers, kafka=address, kafka_config=config)
+        self._kafka = kafka
         self.evidence_folder = EvidenceFolder(self.evidence)
         self._children: list[subprocess.Popen[bytes]] = []
 
     @property
     def database(self) -> SaleDatabase:
         return SaleDatabase(self.addresses()["SECKILL_DATABASE_URL"])
+
+    def start(self) -> None:
+        if self._kafka is not None:
+            self._kafka.empty_topics()
+        super().start()
 
     def stop(self) -> int:
         """The programs beside the stack first, the newest one before the others."""
@@ -56,11 +71,21 @@ class LabStack(StackProcess):
         self.send("kill", name=name)
         return len(running)
 
-    def leading_broker(self) -> tuple[str, int]:
-        """The process of the broker that leads most partitions of purchase requests, and how many it leads."""
-        brokers = Brokers(self.layout)
+    @property
+    def can_kill_broker(self) -> bool:
+        """Whether the sale goes on without one broker, and its process is within reach."""
+        return self.layout.brokers > 1 if self._kafka is None else self._kafka.nodes is not None
+
+    def kill_leading_broker(self) -> tuple[str, int]:
+        """kill -9 of the broker that leads most partitions of purchase requests: its name, and how many it led."""
+        brokers = Brokers(self.layout) if self._kafka is None else KafkaBrokers(self.layout, self._kafka)
         number, count = brokers.leading()
-        return brokers.process(number), count
+        name = brokers.process(number)
+        if self._kafka is None:
+            self.kill_service(name)
+        else:
+            self._kafka.send({"command": "kill", "name": name})
+        return name, count
 
     def restarts(self, name: str) -> int:
         return sum(each["restarts"] for each in self.processes().values() if each["name"] == name)

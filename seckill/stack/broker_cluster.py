@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from seckill.stack.broker_network import NODES, PORTS_COUNT, BrokerNetwork, NetworkPorts
 from seckill.stack.broker_process import BrokerFault, BrokerProcess
 from seckill.stack.child_processes import free_port_run
 
 CLUSTER_ID = "c2Vja2lsbC1jbHVzdGVyMQ"
-NODES = (1, 2, 3)
 FORMAT_SECONDS_MAX = 30.0
 
 
@@ -41,13 +41,19 @@ class ClusterNode(BrokerProcess):
 
 
 class BrokerCluster:
-    """`start` formats the folders when there are none yet."""
+    """`start` formats the folders when there are none yet. With `has_network`, the brokers reach one another through
+    `network`, which can be cut."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    host = "127.0.0.1"
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, first_port: int | None = None, *,
+        has_network: bool = False,
+    ) -> None:  # fmt: skip
         self.folder = folder
-        first = free_port_run(2 * len(NODES))
+        first = first_port or free_port_run(2 * len(NODES) + PORTS_COUNT)
         ports = {number: (first + number - 1, first + len(NODES) + number - 1) for number in NODES}
-        voters = ",".join(f"{number}@127.0.0.1:{controller}" for number, (_, controller) in ports.items())
+        voters = ",".join(f"{number}@{self.host}:{controller}" for number, (_, controller) in ports.items())
         shared = {
             "controller.quorum.voters": voters,
             "default.replication.factor": "3",
@@ -55,6 +61,12 @@ class BrokerCluster:
             **(settings or {}),
         }
         self.nodes = {n: self.make_node(n, folder / str(n), shared, *ports[n]) for n in NODES}
+        controllers = {number: controller for number, (_, controller) in ports.items()}
+        self.network = BrokerNetwork(NetworkPorts(first + 2 * len(NODES)), controllers)
+        self._has_network = has_network
+        if has_network:
+            for node in self.nodes.values():
+                node.settings |= self.network.ports.settings(node.number, node.port, node.controller_port)
 
     def make_node(
         self, number: int, folder: Path, settings: Mapping[str, str], port: int, controller_port: int
@@ -66,6 +78,8 @@ class BrokerCluster:
         return ",".join(node.address for node in self.nodes.values())
 
     def start(self) -> Self:
+        if self._has_network:
+            self.network.start()
         for number, node in self.nodes.items():
             if not node.data.exists():
                 node.format(founder=number == NODES[0])
@@ -77,10 +91,12 @@ class BrokerCluster:
     def stop(self) -> None:
         for node in self.nodes.values():
             node.stop()
+        self.network.close()
 
     def kill(self) -> None:
         for node in self.nodes.values():
             node.kill()
+        self.network.close()
 
     @property
     def log(self) -> str:

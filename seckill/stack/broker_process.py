@@ -27,6 +27,8 @@ class BrokerFault(Exception):
 class BrokerProcess:
     """`mqcore serve`. The data folder outlives the process, so the broker can be started again on the same data."""
 
+    start_seconds_max = START_SECONDS_MAX
+
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
         self.folder = folder
         self.port = free_port() if port is None else port
@@ -81,7 +83,7 @@ class BrokerProcess:
         assert process is not None, "the broker was not launched"
         try:
             wait_until(
-                self.is_ready, "the broker to answer", START_SECONDS_MAX, poll_s=0.02,
+                self.is_ready, "the broker to answer", self.start_seconds_max, poll_s=0.02,
                 give_up_reason=lambda: None if process.poll() is None else f"it exited with {process.returncode}",
             )  # fmt: skip
         except WaitTimeout as fault:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,15 +32,18 @@ def ports_open(*ports: int) -> Check:
     return check
 
 
-def broker(port: int) -> Check:
-    return lambda: None if is_broker(port) else f"port {port}: no broker answers yet"
+def broker(port: int, certificates: ssl.SSLContext | None = None) -> Check:
+    return lambda: None if is_broker(port, certificates) else f"port {port}: no broker answers yet"
 
 
-def is_broker(port: int) -> bool:
-    """Whether the server at this port answers ApiVersions."""
+def is_broker(port: int, certificates: ssl.SSLContext | None = None) -> bool:
+    """Whether the server at this port answers ApiVersions, which needs no login. With `certificates`, over TLS."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        with ExitStack() as opened:
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=1))
             connection.settimeout(5)
+            if certificates is not None:
+                connection = opened.enter_context(certificates.wrap_socket(connection, server_hostname="localhost"))
             connection.sendall(_API_VERSIONS)
             with connection.makefile("rb") as response:
                 head = response.read(8)

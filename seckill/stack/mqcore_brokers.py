@@ -9,8 +9,14 @@ import base64
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
+from seckill.config.environment import BadEnvironment
+from seckill.stack.broker_network import NetworkPorts
+
+NETWORK_VARIABLE = "SECKILL_BROKER_NETWORK"
+"""The first port of a relay between the brokers (`NetworkPorts`). Only fault cases set it."""
 HOST = "127.0.0.1"
 CLUSTER_SIZES = (1, 3)
 IDENTITY_FILE = "meta.properties"
@@ -18,6 +24,14 @@ IDENTITY_FILE = "meta.properties"
 
 class CannotFormat(Exception):
     """The data folder of a broker could not be made; the text says why."""
+
+
+def network_ports(variables: Mapping[str, str]) -> NetworkPorts | None:
+    """The ports of the relay, if there is one."""
+    first = variables.get(NETWORK_VARIABLE)
+    if first and not first.isdecimal():
+        raise BadEnvironment(f"{NETWORK_VARIABLE} must be a port, got {first!r}")
+    return NetworkPorts(int(first)) if first else None
 
 
 def address(port: int, number: int) -> str:
@@ -43,7 +57,10 @@ def data_folder(folder: Path, brokers: int, number: int) -> Path:
     return folder if brokers == 1 else folder / str(number)
 
 
-def command(folder: Path, port: int, controller_port: int, brokers: int, number: int) -> list[str]:
+def command(
+    folder: Path, port: int, controller_port: int, brokers: int, number: int, network: NetworkPorts | None = None
+) -> list[str]:
+    """`network`: three brokers reach one another only through a relay on these ports."""
     settings = {
         "auto.create.topics.enable": "false",
         "max.connections.per.ip": "1000",  # all processes of the stack connect from one address
@@ -59,6 +76,8 @@ def command(folder: Path, port: int, controller_port: int, brokers: int, number:
             "default.replication.factor": "3",
             "min.insync.replicas": "2",
         }
+        if network is not None:
+            settings |= network.settings(number, port + number - 1, controller_port + number - 1)
     words = [sys.executable, "-m", "mqcore", "serve", "--data", str(data_folder(folder, brokers, number))]
     return [*words, *(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))]
 

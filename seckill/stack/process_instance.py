@@ -59,7 +59,8 @@ class Instance:
         ready_file.unlink(missing_ok=True)
         self.log = self.layout.folder / "logs" / f"{self.name}.log"
         self.restarts += 1
-        environment = self.layout.environment() | {READY_FILE: str(ready_file), "SECKILL_STACK_NAME": self.name}
+        environment = self.layout.environment(self.service.name)
+        environment |= {READY_FILE: str(ready_file), "SECKILL_STACK_NAME": self.name}
         environment |= self.variables
         if "SECKILL_FAULT" in environment:
             environment["SECKILL_FAULT"] = remaining_faults(self.starts, environment["SECKILL_FAULT"])

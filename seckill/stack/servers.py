@@ -79,7 +79,7 @@ def init_postgres(folder: Path, password: str | None = None) -> None:
     ]  # fmt: skip
     failures = []
     for name in _ways_to_run():
-        _make_empty(folder, name)
+        make_empty(folder, name)
         prefix, popen_options = _run_as(name)
         try:
             done = subprocess.run([*prefix, *initdb], capture_output=True, text=True, **popen_options)
@@ -118,8 +118,13 @@ def postgres_command(folder: Path, port: int) -> tuple[list[str], dict[str, Any]
     ]  # fmt: skip
     for name, value in server_limits().items():
         command += ["-c", f"{name}={value}"]
-    prefix, popen_options = _run_as((folder / ".runs-as").read_text())
+    prefix, popen_options = owner_of(folder)
     return [*prefix, *command], popen_options
+
+
+def owner_of(folder: Path) -> tuple[list[str], dict[str, Any]]:
+    """The user that owns a database folder: a command prefix, and keyword arguments for Popen."""
+    return _run_as((folder / ".runs-as").read_text())
 
 
 def _ways_to_run() -> Iterator[str]:
@@ -151,7 +156,8 @@ def _run_as(name: str) -> tuple[list[str], dict[str, Any]]:
     return [], {}
 
 
-def _make_empty(folder: Path, name: str) -> None:
+def make_empty(folder: Path, name: str) -> None:
+    """An empty folder that belongs to one of the users of `_ways_to_run`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     if name.startswith("nobody"):

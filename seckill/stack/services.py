@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from seckill.config.environment import FILE_SUFFIX, BadEnvironment, read
+from seckill.config.kafka_properties import KafkaConfig
+from seckill.config.kafka_security import PREFIX, VARIABLES
 from seckill.stack import health_checks, mqcore_brokers, passwords, servers
 from seckill.stack.child_processes import granian_command
 from seckill.stack.health_checks import Check
+from seckill.stack.kafka_login import with_login
 from seckill.stack.private_folder import private_folder
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +53,7 @@ class Layout:
     ports: Ports = Ports()
     bootstrap_servers: str | None = None  # of an external Kafka to use instead of mqcore
     brokers: int = 1
+    kafka_config: KafkaConfig | None = None  # how clients of the external Kafka log in; None: as the environment says
 
     @property
     def run(self) -> Path:
@@ -96,16 +100,24 @@ class Layout:
             "SECKILL_STACK_FOLDER": str(self.folder),
         }
         chosen = {name: _configured(name) or value for name, value in ours.items()}
-        return chosen | {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]}
+        kafka = {"KAFKA_BOOTSTRAP_SERVERS": ours["KAFKA_BOOTSTRAP_SERVERS"]} | self._kafka_variables()
+        return chosen | kafka
 
-    def environment(self) -> dict[str, str]:
-        """For the processes of the stack; it does not depend on the folder in which `seckill up` was called."""
+    def _kafka_variables(self) -> dict[str, str]:
+        if self.kafka_config is not None:
+            return self.kafka_config.variables_of(None)
+        found = {name: _configured(name) for name in (f"{PREFIX}{each}" for each in VARIABLES)}
+        return {name: value for name, value in found.items() if value}
+
+    def environment(self, process: str | None = None) -> dict[str, str]:
+        """For a process of the stack, or without its name for an operator's command. It does not depend on the folder
+        in which `seckill up` was called."""
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         ours = {"DJANGO_SETTINGS_MODULE": "seckill.config.settings", "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
         addresses = {
             name: value for name, value in self.addresses().items() if f"{name}{FILE_SUFFIX}" not in os.environ
         }
-        return {**os.environ, **addresses, **ours}
+        return with_login({**os.environ, **addresses, **ours}, self.kafka_config, process)
 
 
 URLS = {
@@ -198,7 +210,12 @@ def services(layout: Layout) -> list[Service]:
             "mqcore",
             lambda layout, number: (
                 mqcore_brokers.command(
-                    layout.folder / "mqcore", ports.broker, ports.controller, layout.brokers, number
+                    layout.folder / "mqcore",
+                    ports.broker,
+                    ports.controller,
+                    layout.brokers,
+                    number,
+                    mqcore_brokers.network_ports(os.environ),
                 ),
                 {},
             ),

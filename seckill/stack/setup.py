@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 from psycopg import sql
 
+from seckill.messaging.topic_check import MISFIT
 from seckill.stack.control import StackFault
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def prepare(layout: Layout, announce: Callable[[str], None], *, empty: bool = Fa
     if "postgres" in layout.own_ports():
         _create_database(layout.addresses()["SECKILL_DATABASE_URL"])
     _run(layout, "django", "migrate", "--verbosity", "0")
-    _run(layout, "seckill.cli", "topics")
+    external = layout.bootstrap_servers is not None
+    for line in _run(layout, "seckill.cli", "topics", *(["--keep-settings"] if external else [])).splitlines():
+        if line.startswith(MISFIT):
+            announce(line)
     announce("database and topics are ready")
     if empty:
         return FirstRun()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from seckill.config.kafka_properties import read_kafka_config
 from seckill.stack import control
 from seckill.stack.child_processes import end_process, wait_until
 from seckill.stack.control import StackFault
@@ -28,7 +29,8 @@ STARTED = "up: http"
 
 
 class StackProcess:
-    """`more` are further words for `seckill up`; `prefix` is a command to run it under, e.g. `unshare -U`."""
+    """`kafka` is the address of a cluster to use instead of mqcore, `kafka_config` its client.properties. `more` are
+    further words for `seckill up`; `prefix` is a command to run it under, e.g. `unshare -U`."""
 
     def __init__(
         self,
@@ -38,12 +40,17 @@ class StackProcess:
         scale: Mapping[str, int] | None = None,
         *,
         brokers: int = 1,
+        kafka: str | None = None,
+        kafka_config: Path | None = None,
         more: Sequence[str] = ("--empty",),
         prefix: Sequence[str] = (),
         cwd: Path | None = None,
     ) -> None:
         self.folder = folder.absolute()
-        self.layout = Layout(self.folder, ports, brokers=brokers)
+        config = None if kafka_config is None else read_kafka_config(kafka_config)
+        self.layout = Layout(self.folder, ports, kafka, brokers, config)
+        external = {"--kafka": kafka, "--kafka-config": kafka_config}
+        self._external = [str(word) for option, value in external.items() if value for word in (option, value)]
         self.started_with = clean_environment() | dict(settings or {})
         self._scale = dict(scale or {})
         self._more, self._prefix, self._cwd = tuple(more), tuple(prefix), cwd
@@ -55,7 +62,8 @@ class StackProcess:
         ports = [part for name, port in self.layout.ports.all().items() for part in ("--port", f"{name}={port}")]
         scale = [part for name, count in self._scale.items() for part in ("--scale", f"{name}={count}")]
         command = [sys.executable, "-m", "seckill.cli", "up", "--data", str(self.folder), *ports, *scale]
-        return [*self._prefix, *command, "--brokers", str(self.layout.brokers), *self._more]
+        brokers = self._external or ["--brokers", str(self.layout.brokers)]
+        return [*self._prefix, *command, *brokers, *self._more]
 
     def start(self) -> None:
         """Start it and wait until everything is up; the error has the end of its output."""
@@ -124,6 +132,11 @@ class StackProcess:
         """Environment variables for a program that works with this stack, passwords included."""
         addresses: dict[str, str] = json.loads((self.layout.run / "environment.json").read_text())
         return addresses
+
+    def login(self, principal: str) -> dict[str, str]:
+        """How a program that plays this service logs in to an external Kafka."""
+        config = self.layout.kafka_config
+        return {} if config is None else config.variables_of(principal)
 
     def sandbox_log(self, name: str) -> list[dict[str, Any]]:
         """What the payment provider (`provider`) or the message sinks (`sinks`) have recorded."""

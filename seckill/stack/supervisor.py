@@ -24,13 +24,17 @@ TICK_S = 0.2
 
 
 class Supervisor:
+    start_seconds_max = START_SECONDS_MAX
+
     def __init__(
-        self, layout: Layout, scale: dict[str, int], announce: Callable[[str], None], *, empty: bool = False
-    ) -> None:
+        self, layout: Layout, scale: dict[str, int], announce: Callable[[str], None], *, empty: bool = False,
+        rows: Sequence[Service] | None = None,
+    ) -> None:  # fmt: skip
+        """`rows` are the services; if they are not given, those of a whole stack."""
         self.layout = layout
         self.instances: list[Instance] = []
         self.first_run = FirstRun()
-        self._services = services(layout)
+        self._services = services(layout) if rows is None else list(rows)
         self._announce = announce
         self._empty = empty
         self._lock = threading.RLock()
@@ -53,14 +57,7 @@ class Supervisor:
     def start(self) -> None:
         """Start everything in order and wait until it is healthy, or raise `StackFault`."""
         layout = self.layout
-        for folder in (layout.run, layout.folder / "logs"):
-            folder.mkdir(parents=True, exist_ok=True)
-        control.serve_commands(layout, self.execute)
-        self._owns_folder = True
-        for name in process_instance.end_leftovers(layout.run):
-            self._announce(f"{name} was left over by a stack that was killed; it has been stopped")
-        for ready_file in layout.run.glob("*.ready"):
-            ready_file.unlink()
+        self._claim_folder()
         self._check_ports()
         addresses = layout.run / "environment.json"
         addresses.touch(mode=0o600)  # the file has passwords in it
@@ -75,6 +72,17 @@ class Supervisor:
                 self._bring_up([service])
         self.first_run = setup.prepare(layout, self._announce, empty=self._empty)
         self._bring_up([service for service in self._services if not service.is_server])
+
+    def _claim_folder(self) -> None:
+        layout = self.layout
+        for folder in (layout.run, layout.folder / "logs"):
+            folder.mkdir(parents=True, exist_ok=True)
+        control.serve_commands(layout, self.execute)
+        self._owns_folder = True
+        for name in process_instance.end_leftovers(layout.run):
+            self._announce(f"{name} was left over by a stack that was killed; it has been stopped")
+        for ready_file in layout.run.glob("*.ready"):
+            ready_file.unlink()
 
     def _bring_up(self, chosen: Sequence[Service]) -> None:
         """Start all processes of these services at once, then wait for each."""
@@ -92,7 +100,11 @@ class Supervisor:
 
         try:
             wait_until(
-                instance.is_healthy, instance.name, START_SECONDS_MAX, poll_s=TICK_S / 4, give_up_reason=give_up_reason
+                instance.is_healthy,
+                instance.name,
+                self.start_seconds_max,
+                poll_s=TICK_S / 4,
+                give_up_reason=give_up_reason,
             )
         except WaitTimeout as fault:
             missing = f" ({instance.missing})" if instance.missing else ""

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from seckill.config.environment import BadEnvironment, read
+from seckill.config.kafka_properties import read_kafka_config
 from seckill.stack import control
 from seckill.stack.control import StackFault
 from seckill.stack.mqcore_brokers import CannotFormat
@@ -22,6 +23,7 @@ from seckill.stack.servers import NoServer
 from seckill.stack.services import Layout, Ports
 from seckill.stack.supervisor import Supervisor
 
+PLAIN = "PLAINTEXT"
 STYLES = {"up": "green", "starting": "yellow", "waiting": "dim", "died": "red", "down": "dim"}
 
 
@@ -33,12 +35,17 @@ def up(
     *,
     brokers: int = 1,
     empty: bool = False,
+    kafka_config: Path | None = None,
 ) -> int:
     """Start the stack, print where everything is, and supervise it until Ctrl-C. `empty`: without a first sale."""
     console = Console()
     try:
-        external = kafka or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
-        layout = Layout(data.absolute(), Ports(**ports), external, brokers)
+        config = None if kafka_config is None else read_kafka_config(kafka_config)
+        external = kafka or (config and config.bootstrap_servers) or os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or None
+        layout = Layout(data.absolute(), Ports(**ports), external, brokers, config)
+        _check_kafka(layout)
+    except BadEnvironment as fault:
+        return _fail(str(fault), 2)
     except TypeError:
         return _fail(f"--port knows {', '.join(Ports().all())}", 2)
     except ValueError as fault:
@@ -68,6 +75,15 @@ def up(
     supervisor.stop()
     announce("stopped")
     return 0
+
+
+def _check_kafka(layout: Layout) -> None:
+    """Our own broker speaks plain text only, so a login for Kafka without a cluster is a mistake."""
+    has_login = layout.kafka_config is not None or read().kafka_security_protocol != PLAIN
+    if layout.bootstrap_servers is None and has_login:
+        raise BadEnvironment("a login for Kafka needs the cluster's address: --kafka HOST:PORT; mqcore has no logins")
+    if layout.bootstrap_servers is not None and layout.brokers > 1:
+        raise BadEnvironment("--brokers is the number of mqcore's brokers; with --kafka there are none")
 
 
 def summary(supervisor: Supervisor) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from seckill.stack.broker_cluster import BrokerCluster
+from tests.broker_factory import factory
 from tests.cluster.peer import make_cluster
 
 _numbers = itertools.count(1)
@@ -36,16 +38,15 @@ def whole_cluster(cluster: BrokerCluster) -> Iterator[BrokerCluster]:
 @pytest.fixture
 def new_cluster(tmp_path: Path) -> Iterator[Callable[..., BrokerCluster]]:
     """Makes clusters that are not started yet."""
-    made: list[BrokerCluster] = []
+    with factory(make_cluster, tmp_path, end=BrokerCluster.kill) as new:
+        yield new
 
-    def make(**settings: str) -> BrokerCluster:
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        made.append(make_cluster(tmp_path / f"cluster-{len(made)}", named))
-        return made[-1]
 
-    yield make
-    for one in made:
-        one.kill()
+@pytest.fixture
+def new_cluster_with_network(tmp_path: Path) -> Iterator[Callable[..., BrokerCluster]]:
+    """The same, with a network that can be cut."""
+    with factory(partial(make_cluster, has_network=True), tmp_path, end=BrokerCluster.kill) as new:
+        yield new
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from seckill.stack.broker_cluster import BrokerCluster
 from tests.conformance.peer import IS_KAFKA
 
 
-def make_cluster(folder: Path, settings: Mapping[str, str] | None = None) -> BrokerCluster:
+def make_cluster(
+    folder: Path, settings: Mapping[str, str] | None = None, *, has_network: bool = False
+) -> BrokerCluster:
     """A cluster that is not started yet: mqcore, unless `TEST_BROKER` says otherwise."""
-    return ApacheKafkaCluster(folder, settings) if IS_KAFKA else BrokerCluster(folder, settings)
+    make = ApacheKafkaCluster if IS_KAFKA else BrokerCluster
+    return make(folder, settings, has_network=has_network)

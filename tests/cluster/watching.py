@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Collection
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 
 from seckill.stack.broker_cluster import BrokerCluster, ClusterNode
+from seckill.stack.broker_network import NODES
 from seckill.stack.child_processes import wait_until
+from tests.broker_factory import kafka_names
 
 PATIENCE_S = 60.0
 
 
-def admin_of(cluster: BrokerCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+def addresses(cluster: BrokerCluster, ask: Collection[int] = NODES) -> str:
+    """Of these brokers; a client that knows one of them hears of the others from it."""
+    return ",".join(cluster.nodes[number].address for number in ask)
 
 
-def make_topic(cluster: BrokerCluster, topic: str, partitions: int = 3, **settings: str) -> None:
-    wanted = NewTopic(topic, partitions, 3, config={name.replace("_", "."): text for name, text in settings.items()})
-    admin = admin_of(cluster)
+def admin_of(cluster: BrokerCluster, ask: Collection[int] = NODES) -> AdminClient:
+    return AdminClient({"bootstrap.servers": addresses(cluster, ask), "log_level": 0})
+
+
+def make_topic(
+    cluster: BrokerCluster, topic: str, partitions: int = 3, ask: Collection[int] = NODES, **settings: str
+) -> None:
+    wanted = NewTopic(topic, partitions, 3, config=kafka_names(settings))
+    admin = admin_of(cluster, ask)
     admin.create_topics([wanted])[topic].result(PATIENCE_S)
 
 
-def leaders(cluster: BrokerCluster, topic: str) -> dict[int, int]:
-    """The leader of each partition, −1 if it has none."""
-    found = admin_of(cluster).list_topics(topic, timeout=10).topics[topic].partitions
+def leaders(cluster: BrokerCluster, topic: str, ask: Collection[int] = NODES) -> dict[int, int]:
+    """The leader of each partition, −1 if it has none, as one of these brokers knows it."""
+    found = admin_of(cluster, ask).list_topics(topic, timeout=10).topics[topic].partitions
     return {index: partition.leader for index, partition in found.items()}
 
 
-def in_sync(cluster: BrokerCluster, topic: str) -> dict[int, set[int]]:
-    found = admin_of(cluster).list_topics(topic, timeout=10).topics[topic].partitions
+def in_sync(cluster: BrokerCluster, topic: str, ask: Collection[int] = NODES) -> dict[int, set[int]]:
+    found = admin_of(cluster, ask).list_topics(topic, timeout=10).topics[topic].partitions
     return {index: set(partition.isrs) for index, partition in found.items()}
 
 
@@ -92,14 +102,19 @@ def voters(cluster: BrokerCluster) -> set[int]:
 
 
 def produce(
-    cluster: BrokerCluster, topic: str, values: list[bytes], partition: int = 0, give_up_ms: int = 300_000
+    cluster: BrokerCluster,
+    topic: str,
+    values: list[bytes],
+    partition: int = 0,
+    give_up_ms: int = 300_000,
+    ask: Collection[int] = NODES,
 ) -> list[int]:
     """Write with acks=all and return the offsets. The producer repeats what fails for `give_up_ms`."""
     offsets: list[int] = []
     faults: list[object] = []
     producer = Producer(
         {
-            "bootstrap.servers": cluster.address,
+            "bootstrap.servers": addresses(cluster, ask),
             "enable.idempotence": True,
             "delivery.timeout.ms": give_up_ms,
             "log_level": 0,

@@ -22,6 +22,7 @@ from seckill.lab.demo import statistics
 from seckill.lab.demo.progress import Meter
 from seckill.lab.demo.screen import Screen
 from seckill.lab.demo.timeline import KILL, KILL_BROKER, KILL_RELAY, RELAY, Inventory, Timeline
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.lab.lab_stack import ExperimentFailed, LabStack
 from seckill.stack.control import StackFault
 
@@ -48,12 +49,18 @@ class DemoSize:
 QUICK = DemoSize(40, 240, 3.0, 4.0, 6, 1)
 
 
-def run_demo(folder: Path, size: DemoSize, *, unsafe: bool, stay: bool, brokers: int = 1) -> int:
+def run_demo(
+    folder: Path, size: DemoSize, *, unsafe: bool, stay: bool, brokers: int = 1, kafka: KafkaTarget | None = None
+) -> int:
     console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else FILE_WIDTH_COLUMNS)
     scale = {"inventory": 0} if unsafe else {"celery": size.celery_workers}
     # The relay dies once, after it has published its first events and before it deletes them: they are published twice.
     fault_point = f"{RELAY}.before_delete:once"
-    stack = LabStack(folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s, fault_point, brokers=brokers)
+    if kafka is not None:
+        kafka.log_in()
+    stack = LabStack(
+        folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s, fault_point, brokers=brokers, kafka=kafka
+    )
     code, verdict = DEMO_FAILED, "NONE"
     try:
         code, verdict = _run(console, stack, size, unsafe=unsafe, stay=stay)
@@ -79,7 +86,7 @@ def _run(console: Console, stack: LabStack, size: DemoSize, *, unsafe: bool, sta
     if unsafe:
         console.print("   [red]safeguards off:[/] no inbox, no lock, no constraint; read, then write", highlight=False)
     no_statistics = "they are off with --unsafe" if unsafe else statistics.why_unavailable(stack)
-    faults = (KILL, KILL_RELAY) if stack.layout.brokers == 1 else (KILL, KILL_RELAY, KILL_BROKER)
+    faults = (KILL, KILL_RELAY, KILL_BROKER) if stack.can_kill_broker else (KILL, KILL_RELAY)
     stack.evidence_folder.declare(*faults, off=["analytics"] if no_statistics else [])
     sale = stack.create_sale(size.units, price=9900, opens_in=size.opens_in_s)
     _run_sale(console, stack, sale, size, inventory)

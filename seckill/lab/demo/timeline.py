@@ -26,8 +26,9 @@ class Inventory:
     def start(self) -> None:
         if self.is_unsafe:
             self._unsafe_handler = self._stack.spawn(
-                "unsafe", "loadtest.designs.unsafe", environment=self._stack.addresses()
-            )
+                "unsafe", "loadtest.designs.unsafe",
+                environment=self._stack.addresses() | self._stack.login("inventory"),
+            )  # fmt: skip
 
     def kill(self) -> int:
         """kill -9; returns the number of processes. The supervisor restarts inventory; we restart the other handler."""
@@ -51,7 +52,7 @@ class Timeline:
         *, kill_after: int, payment_ttl_s: int, crowd_seconds_max: float,
     ) -> None:  # fmt: skip
         self._stack, self._inventory, self._crowd, self._announce = stack, inventory, crowd, announce
-        self._has_killed_broker = stack.layout.brokers == 1  # the only one would be gone for seconds
+        self._has_killed_broker = not stack.can_kill_broker  # an only one would be gone for seconds
         self._kill_after, self._payment_ttl_s = kill_after, payment_ttl_s
         self._settle_seconds_max = UNSAFE_SETTLE_SECONDS_MAX if inventory.is_unsafe else SETTLE_SECONDS_MAX
         self._give_up_at_s = crowd_seconds_max + SETTLE_SECONDS_MAX
@@ -95,9 +96,8 @@ class Timeline:
 
     def _kill_broker(self, now: Sample) -> None:
         self._has_killed_broker = True
-        name, partitions = self._stack.leading_broker()
         began_ms = time.time_ns() // 1_000_000
-        self._stack.kill_service(name)
+        name, partitions = self._stack.kill_leading_broker()
         self._stack.evidence_folder.note_fault(KILL_BROKER, began_ms, process=name, led=partitions)
         self._announce(
             f"   [red]kill -9[/] of {name}, which leads {partitions} partitions of purchase requests,"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seckill.lab.faults.fault_run import FaultRun
+    from seckill.lab.kafka_target import KafkaTarget
 
 Steps = Iterator[None]
 PAYMENT_TTL_S = 12
@@ -42,6 +43,17 @@ class Case:
     must_break: tuple[str, ...] = ()
     after_sale: bool = False  # damages the evidence when the sale is over
     brokers: int = 1  # that the stack has at least
+    stops_brokers: bool = False  # kills, freezes or stops the processes of brokers
+    not_on_kafka: str = ""  # why it cannot run on Apache Kafka
+    servers: str = ""  # a name in OUTSIDE_SERVERS: the stack uses these instead of its own
+
+    def find_obstacle(self, brokers: int, kafka: KafkaTarget | None = None) -> str:
+        """Why it cannot run with this number of brokers, or on this cluster; empty if it can."""
+        if kafka is not None and self.not_on_kafka:
+            return f"not on Apache Kafka: {self.not_on_kafka}"
+        if kafka is not None and self.stops_brokers and kafka.nodes is None:
+            return "stops brokers, and their processes are not within reach (--kafka-nodes)"
+        return f"needs {self.needs}" if brokers < self.brokers else ""
 
     @property
     def needs(self) -> str:
@@ -70,12 +82,18 @@ def case(
     must_break: tuple[str, ...] = (),
     after_sale: bool = False,
     brokers: int = 1,
+    stops_brokers: bool = False,
+    not_on_kafka: str = "",
+    servers: str = "",
 ) -> Callable[[Callable[[FaultRun], Steps]], Callable[[FaultRun], Steps]]:
     """Decorator that adds a case to the table."""
 
     def register(steps: Callable[[FaultRun], Steps]) -> Callable[[FaultRun], Steps]:
         assert name not in CASES, f"two cases have the name {name}"
-        CASES[name] = Case(number, name, title, steps, crowd or CrowdPlan(), must_break, after_sale, brokers)
+        CASES[name] = Case(
+            number, name, title, steps, crowd or CrowdPlan(), must_break, after_sale, brokers,
+            stops_brokers=stops_brokers or brokers > 1, not_on_kafka=not_on_kafka, servers=servers,
+        )  # fmt: skip
         return steps
 
     return register

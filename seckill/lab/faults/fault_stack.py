@@ -7,16 +7,24 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from redis import Redis
 
 from seckill.lab.brokers import Brokers
 from seckill.lab.evidence_folder import EvidenceFolder
 from seckill.lab.faults.case import PAYMENT_TTL_S
+from seckill.lab.faults.outside_servers import OUTSIDE_SERVERS, OutsideServers
+from seckill.lab.kafka_brokers import SERVICE as KAFKA_NODES
+from seckill.lab.kafka_brokers import KafkaBrokers
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.lab.lab_stack import ExperimentFailed
 from seckill.lab.sale_database import SaleDatabase
+from seckill.resilience import redis_client
+from seckill.stack.broker_network import NODES, PORTS_COUNT, BrokerNetwork, NetworkPorts
 from seckill.stack.child_processes import free_ports_from
 from seckill.stack.control import StackFault
+from seckill.stack.mqcore_brokers import NETWORK_VARIABLE
 from seckill.stack.services import Ports
 from seckill.stack.stack_process import StackProcess
 
@@ -28,19 +36,41 @@ class FaultStack(StackProcess):
     """One stack for all cases that share it. Its ports lie below those that outgoing connections take, so that a server
     gets its own port back after an outage. Each name has as many consecutive ports as there are brokers."""
 
-    def __init__(self, folder: Path, first_port: int, payment_ttl_s: int = PAYMENT_TTL_S, *, brokers: int = 1) -> None:
+    def __init__(
+        self, folder: Path, first_port: int, payment_ttl_s: int = PAYMENT_TTL_S, outside_servers: str = "", *,
+        brokers: int = 1,
+        kafka: KafkaTarget | None = None,
+    ) -> None:  # fmt: skip
         names = [*Ports().all(), "second gateway"]
         self.ports = dict(zip(names, free_ports_from(first_port, brokers), strict=False))
         self.second_port = self.ports.pop("second gateway")
-        self.payment_ttl_s = payment_ttl_s
+        self.kind = (payment_ttl_s, outside_servers)
+        self.outside: OutsideServers | None = None
+        if outside_servers:
+            self.outside = OUTSIDE_SERVERS[outside_servers](folder.absolute() / "outside")
         settings = {"SECKILL_PAYMENT_TTL_S": str(payment_ttl_s), "SECKILL_TRUSTED_PROXIES": "127.0.0.1"}
-        super().__init__(folder, Ports(**self.ports), settings, brokers=brokers)
-        self.brokers = Brokers(self.layout)
+        ports = Ports(**self.ports)
+        self._network: BrokerNetwork | None = None
+        if brokers > 1 and kafka is None:
+            network = NetworkPorts(next(free_ports_from(self.second_port + brokers, PORTS_COUNT)))
+            self._network = BrokerNetwork(network, {number: ports.controller + number - 1 for number in NODES})
+            settings[NETWORK_VARIABLE] = str(network.first)
+        address, config = (None, None) if kafka is None else (kafka.address, kafka.config_file)
+        super().__init__(folder, ports, settings, brokers=brokers, kafka=address, kafka_config=config)
+        self.kafka = kafka
+        self.brokers = Brokers(self.layout) if kafka is None else KafkaBrokers(self.layout, kafka)
         self.evidence_folder = EvidenceFolder(self.evidence)
         self.environment: dict[str, str] = {}
         self.endless_sale = 0
 
     def start(self) -> None:
+        if self.outside is not None:
+            self.outside.__enter__()
+            self.started_with |= self.outside.settings
+        if self.kafka is not None:
+            self.kafka.empty_topics()
+        if self._network is not None:
+            self._network.start()
         super().start()
         self.environment = self.addresses()
 
@@ -52,9 +82,32 @@ class FaultStack(StackProcess):
                     _signal_group(each["pid"], signal.SIGCONT)
         except StackFault:
             pass  # the stack ended before it could list its processes
-        return super().stop()
+        try:
+            return super().stop()
+        finally:
+            if self._network is not None:
+                self._network.close()
+            if self.outside is not None:
+                self.outside.__exit__(None, None, None)
+
+    @property
+    def network(self) -> BrokerNetwork:
+        """Between the three brokers of the stack."""
+        assert self._network is not None, "the brokers of this stack have no network that can be cut"
+        return self._network
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
+
+    def send(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """The nodes of a Kafka cluster belong to another program, but cases treat them like processes of the stack."""
+        if self.kafka is None or self.kafka.nodes is None:
+            return super().send(command, **arguments)
+        if service_of(str(arguments.get("name"))) == KAFKA_NODES:
+            return self.kafka.send({"command": command, **arguments})
+        reply = super().send(command, **arguments)
+        if command == "status":
+            reply["instances"] = self.kafka.send({"command": "status"})["instances"] + reply["instances"]
+        return reply
 
     def instances(self, service: str) -> list[str]:
         """Names of a service's processes: inventory has inventory.1 and inventory.2."""
@@ -124,10 +177,7 @@ class FaultStack(StackProcess):
 
     def redis(self) -> Redis:
         """The Redis of the gate and of the admission."""
-        client: Redis = Redis.from_url(
-            self.environment["SECKILL_GATE_REDIS_URL"], socket_timeout=5, decode_responses=True
-        )
-        return client
+        return redis_client.connect(self.environment["SECKILL_GATE_REDIS_URL"], timeout_s=5)
 
     def run_seckill(self, *words: str) -> str:
         """What a `seckill` command prints."""

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from seckill.lab.faults.case import Case
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.report.evidence import Evidence
 from seckill.report.verdicts import Judgement, Verdict, overall_verdict
 
@@ -39,10 +40,11 @@ class CaseResult:
     report: str = ""
 
 
-def blank_result(case: Case, brokers: int) -> CaseResult:
-    """Before the case has run; the final result if a stack with this number of brokers cannot run it."""
-    if brokers < case.brokers:
-        return CaseResult(case.number, case.name, case.title, "—", NOT_RUN, True, f"needs {case.needs}")
+def blank_result(case: Case, brokers: int, kafka: KafkaTarget | None = None) -> CaseResult:
+    """Before the case has run; the final result if it cannot run with these brokers."""
+    obstacle = case.find_obstacle(brokers, kafka)
+    if obstacle:
+        return CaseResult(case.number, case.name, case.title, "—", NOT_RUN, True, obstacle)
     return CaseResult(case.number, case.name, case.title, case.expected, "", False)
 
 
@@ -63,11 +65,18 @@ def save_results(folder: Path, results: Sequence[CaseResult], seed: int, scale: 
     fresh.replace(folder / FILE_NAME)
 
 
-def group_cases(cases: Sequence[Case], size_max: int, brokers: int) -> list[list[Case]]:
+def group_cases(
+    cases: Sequence[Case], size_max: int, brokers: int, kafka: KafkaTarget | None = None
+) -> list[list[Case]]:
     """Consecutive cases that can share a stack and a report, at most `size_max` in each group."""
     groups: list[list[Case]] = []
-    for (runs_alone, _), several in groupby(
-        cases, lambda case: (brokers < case.brokers or case.spoils_stack, case.crowd.payment_ttl_s)
+    for (runs_alone, *_), several in groupby(
+        cases,
+        lambda case: (
+            bool(case.find_obstacle(brokers, kafka)) or case.spoils_stack,
+            case.crowd.payment_ttl_s,
+            case.servers,
+        ),
     ):
         size, listed = 1 if runs_alone else size_max, list(several)
         groups += [listed[first : first + size] for first in range(0, len(listed), size)]

@@ -20,6 +20,7 @@ from seckill.lab.faults.crowd import CrowdProcess
 from seckill.lab.faults.fault_run import ENDLESS_UNITS, FaultRun
 from seckill.lab.faults.fault_stack import FaultStack
 from seckill.lab.faults.results import NOT_RUN, CaseResult, blank_result, judge_result, load_results, save_results
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.lab.lab_stack import ExperimentFailed
 from seckill.report import manifest, terminal
 from seckill.report.evidence import Evidence
@@ -39,10 +40,11 @@ Announce = Callable[[str], None]
 
 class Runner:
     def __init__(
-        self, folder: Path, first_port: int, seed: int, scale: float, announce: Announce, *, brokers: int = 1
-    ) -> None:
+        self, folder: Path, first_port: int, seed: int, scale: float, announce: Announce, *, brokers: int = 1,
+        kafka: KafkaTarget | None = None,
+    ) -> None:  # fmt: skip
         self.folder = folder.absolute()
-        self.brokers = brokers
+        self.brokers, self.kafka = brokers, kafka
         self._first_port, self._seed, self._scale = first_port, seed, scale
         self._announce = announce
         self._stack: FaultStack | None = None
@@ -58,7 +60,7 @@ class Runner:
     def run(self, cases: Sequence[Case]) -> list[CaseResult]:
         """Run the cases in turn, then one report on all. An exception becomes the result of every case in the group,
         because they share the report."""
-        began, results = time.monotonic(), [blank_result(case, self.brokers) for case in cases]
+        began, results = time.monotonic(), [blank_result(case, self.brokers, self.kafka) for case in cases]
         if results[0].verdict == NOT_RUN:
             return results
         current = ""
@@ -90,22 +92,25 @@ class Runner:
             shutil.rmtree(self._stack.folder, ignore_errors=True)
         self._stack = None
 
-    def _start_stack(self, payment_ttl_s: int) -> FaultStack:
+    def _start_stack(self, case: Case) -> FaultStack:
         """The running stack if it suits the case, else a new one."""
-        if self._stack is not None and self._stack.is_running and self._stack.payment_ttl_s == payment_ttl_s:
+        wanted = (case.crowd.payment_ttl_s, case.servers)
+        if self._stack is not None and self._stack.is_running and self._stack.kind == wanted:
             return self._stack
         self.stop_stack(keep_data=self._stack is not None and self._stack.has_ended)
         while (folder := self.folder / f"stack-{self._generation}").exists():
             self._generation += 1
         self._announce(f"starting a stack in {folder}")
-        self._stack = FaultStack(folder, self._first_port, payment_ttl_s, brokers=self.brokers)
+        self._stack = FaultStack(
+            folder, self._first_port, *wanted, brokers=1 if self.kafka else self.brokers, kafka=self.kafka
+        )
         self._stack.start()
         return self._stack
 
     def _run_case(self, case: Case, result: CaseResult) -> CaseResult:
         """Everything but the verdict."""
         began = time.monotonic()
-        run = self._prepare(case, self._start_stack(case.crowd.payment_ttl_s))
+        run = self._prepare(case, self._start_stack(case))
         steps = case.steps(run)
         if case.after_sale:
             run.crowd.wait()

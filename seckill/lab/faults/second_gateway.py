@@ -19,6 +19,7 @@ def second_gateway(stack: FaultStack, clock_ahead_s: int = 0) -> Iterator[str]:
     with running(
         "the second gateway", granian_command("rsgi", stack.second_port, application),
         stack.folder / "logs" / "gateway.second.log", health_checks.http(f"{url}/readyz"),
-        environment=stack.started_with | stack.environment | variables, start_new_session=True,
+        environment=stack.started_with | stack.environment | stack.login("gateway") | variables,
+        start_new_session=True,
     ):  # fmt: skip
         yield url

@@ -15,7 +15,7 @@ HANG_S = 6.0
 
 @case(
     "5", "broker-stalls", "the broker hangs, so the gateway cannot know whether a request was stored",
-    crowd=CrowdPlan(over_s=8),
+    crowd=CrowdPlan(over_s=8), stops_brokers=True,
 )  # fmt: skip
 def broker_stalls(run: FaultRun) -> Steps:
     with run.stack.frozen(run.stack.leading_broker):
@@ -26,23 +26,28 @@ def broker_stalls(run: FaultRun) -> Steps:
     run.record("answered that the queue is unavailable", counts["queue-unavailable"])
 
 
-@case("6", "broker-down", "the broker is down for some seconds in the middle of the sale", crowd=CrowdPlan(over_s=8))
+@case(
+    "6", "broker-down", "the broker is down for some seconds in the middle of the sale",
+    crowd=CrowdPlan(over_s=8), stops_brokers=True,
+)  # fmt: skip
 def broker_down(run: FaultRun) -> Steps:
-    run.stack.send("stop", name="mqcore")
+    service = run.stack.brokers.service
+    run.stack.send("stop", name=service)
     time.sleep(OUTAGE_S)
-    run.stack.send("start", name="mqcore")
+    run.stack.send("start", name=service)
     yield
     run.prove("attempts turned away", count_refused(run))
 
 
-@case("7", "broker-killed", "kill -9 of the broker, twice", crowd=CrowdPlan(over_s=8))
+@case("7", "broker-killed", "kill -9 of the broker, twice", crowd=CrowdPlan(over_s=8), stops_brokers=True)
 def broker_killed(run: FaultRun) -> Steps:
-    before = run.stack.restarts("mqcore")
+    service = run.stack.brokers.service
+    before = run.stack.restarts(service)
     for kills in (1, 2):
         run.stack.send("kill", name=run.stack.leading_broker)
         run.stack.wait_until(
-            lambda: run.stack.restarts("mqcore") >= before + kills and run.stack.is_up("mqcore"),  # noqa: B023
+            lambda: run.stack.restarts(service) >= before + kills and run.stack.is_up(service),  # noqa: B023
             "the broker to be back",
         )
     yield
-    run.prove("processes killed", run.stack.restarts("mqcore") - before)
+    run.prove("processes killed", run.stack.restarts(service) - before)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
-
-from kafka.errors import KafkaError
 
 from seckill.lab.faults.case import CrowdPlan, Steps, case
+from seckill.lab.faults.cases.cluster_steps import (
+    CLUSTER,
+    MINORITY_S,
+    SLOW,
+    await_brokers,
+    await_departure,
+    await_in_sync,
+    bring_back,
+    count_copies,
+    go_on_without,
+    kill_broker,
+    report_absence,
+)
 from seckill.lab.faults.cases.crash_points import count_refused, count_responses, wait_for_decisions
 from seckill.lab.faults.fault_run import FaultRun
-
-CLUSTER = 3
-MINORITY_S = 12.0
-"""Longer than the session of a broker, so the frozen ones lose what they lead as soon as a controller can act."""
-SLOW = CrowdPlan(buyers=300, over_s=20)
+from seckill.stack.full_disk import full_disk
 
 
 @case(
@@ -24,13 +30,12 @@ SLOW = CrowdPlan(buyers=300, over_s=20)
 )  # fmt: skip
 def leader_killed(run: FaultRun) -> Steps:
     number, led = run.stack.brokers.leading()
-    _kill(run, number)
-    decided = wait_for_decisions(run, "decisions without it")
-    _bring_back(run, number)
+    kill_broker(run, number)
+    decided = go_on_without(run, number)
+    bring_back(run, number)
     yield
     run.prove("partitions of the queue that it led", led)
-    run.prove("decided while it was down", decided)
-    run.record("attempts turned away", count_refused(run))
+    report_absence(run, decided)
 
 
 @case(
@@ -40,15 +45,15 @@ def leader_killed(run: FaultRun) -> Steps:
 def controller_killed(run: FaultRun) -> Steps:
     """Only an active controller can take the killed broker out of the in-sync replicas."""
     before = run.stack.brokers.quorum()
-    _kill(run, before.controller)
+    kill_broker(run, before.controller)
+    await_departure(run, before.controller)
     after = run.stack.brokers.quorum(spared={before.controller})
     decided = wait_for_decisions(run, "decisions without it")
-    _bring_back(run, before.controller)
+    bring_back(run, before.controller)
     yield
     run.prove("another controller", after.controller != before.controller)
     run.prove("later epochs of the quorum", after.epoch - before.epoch)
-    run.prove("decided while it was down", decided)
-    run.record("attempts turned away", count_refused(run))
+    report_absence(run, decided)
 
 
 @case(
@@ -60,13 +65,11 @@ def follower_frozen(run: FaultRun) -> Steps:
     busy = {brokers.leading()[0], brokers.quorum().controller}
     number = max(set(brokers.numbers) - busy)
     with run.stack.frozen(brokers.process(number)):
-        _await_departure(run, number)
-        decided = wait_for_decisions(run, "decisions without it")
-    _await_in_sync(run)
+        decided = go_on_without(run, number)
+    await_in_sync(run)
     yield
-    run.prove("decided while it was frozen", decided)
-    run.prove("partitions that it follows again", _copies(run, number))
-    run.record("attempts turned away", count_refused(run))
+    run.prove("partitions that it follows again", count_copies(run, number))
+    report_absence(run, decided)
 
 
 @case(
@@ -80,7 +83,7 @@ def majority_frozen(run: FaultRun) -> Steps:
     second = min(set(brokers.numbers) - {first})
     with run.stack.frozen(brokers.process(first)), run.stack.frozen(brokers.process(second)):
         time.sleep(MINORITY_S)
-    _await_in_sync(run)
+    await_in_sync(run)
     yield
     counts = count_responses(run)
     run.prove("attempts answered with 503", counts["503"])
@@ -95,7 +98,7 @@ def rolling_brokers(run: FaultRun) -> Steps:
     stack = run.stack
     for number in stack.brokers.numbers:
         stack.send("stop", name=stack.brokers.process(number))
-        _bring_back(run, number)
+        bring_back(run, number)
     yield
     run.prove("brokers stopped and started", len(stack.brokers.numbers))
     run.record("attempts turned away", count_refused(run))
@@ -103,70 +106,44 @@ def rolling_brokers(run: FaultRun) -> Steps:
 
 @case(
     "8d", "broker-wiped", "a broker loses its disk, returns with an empty folder, catches up and may vote again",
-    crowd=SLOW, brokers=CLUSTER,
+    crowd=SLOW, brokers=CLUSTER, not_on_kafka="`mqcore quorum adopt` lets the new folder vote",
 )  # fmt: skip
 def broker_wiped(run: FaultRun) -> Steps:
     brokers = run.stack.brokers
     number, _ = brokers.leading()
-    _kill(run, number)
+    kill_broker(run, number)
+    await_departure(run, number)
     lost = brokers.quorum(spared={number}).voters[number]
     shutil.rmtree(brokers.folder(number))
     brokers.format_lost_folders()
-    _bring_back(run, number)
-    _await(run, lambda: number in brokers.quorum().observers, "the new folder to follow the metadata")
+    bring_back(run, number)
+    await_brokers(run, lambda: number in brokers.quorum().observers, "the new folder to follow the metadata")
     brokers.adopt(number)
-    _await(run, lambda: brokers.quorum().voters[number] != lost, "the new folder to vote")
+    await_brokers(run, lambda: brokers.quorum().voters[number] != lost, "the new folder to vote")
     yield
-    run.prove("partitions copied again", _copies(run, number))
+    run.prove("partitions copied again", count_copies(run, number))
     run.prove("votes with its new folder", brokers.quorum().voters[number] != lost)
     run.record("attempts turned away", count_refused(run))
 
 
-# ── what the cases share ─────────────────────────────────────────────────────────────────────────
-
-
-def _kill(run: FaultRun, number: int) -> None:
-    """kill -9, without a restart, and wait until the other two have taken over everything."""
-    process = run.stack.brokers.process(number)
-    run.stack.send("kill", name=process)
-    run.stack.send("stop", name=process)
-    _await_departure(run, number)
-
-
-def _bring_back(run: FaultRun, number: int) -> None:
-    run.stack.send("start", name=run.stack.brokers.process(number))
-    _await_in_sync(run)
-
-
-def _await_departure(run: FaultRun, number: int) -> None:
-    """Until the broker is in sync nowhere, and others lead every partition."""
+@case(
+    "8e", "broker-disk-full", "the disk of the broker that leads most partitions of the queue is full for a while",
+    crowd=SLOW, brokers=CLUSTER, not_on_kafka="a full disk stops a broker of Kafka",
+)  # fmt: skip
+def broker_disk_full(run: FaultRun) -> Steps:
+    """It can store neither purchases nor copies. What it leads accepts nothing meanwhile; the others remove it from the
+    in-sync replicas of what they lead, which takes up to `replica.lag.time.max.ms`."""
     brokers = run.stack.brokers
-    others = set(brokers.numbers) - {number}
-
-    def has_left() -> bool:
-        return all(
-            each.leader in others and number not in each.in_sync for each in brokers.partitions({number}).values()
-        )
-
-    _await(run, has_left, f"broker {number} to leave the in-sync replicas")
-
-
-def _await_in_sync(run: FaultRun) -> None:
-    run.stack.wait_until_up("mqcore")
-    _await(run, run.stack.brokers.are_in_sync, "all replicas to be in sync")
-
-
-def _await(run: FaultRun, condition: Callable[[], bool], what: str) -> None:
-    """Brokers that do not answer during a fault are asked again."""
-
-    def holds() -> bool:
-        try:
-            return condition()
-        except KafkaError:
-            return False
-
-    run.stack.wait_until(holds, what)
-
-
-def _copies(run: FaultRun, number: int) -> int:
-    return sum(number in each.in_sync for each in run.stack.brokers.partitions().values())
+    number, led = brokers.leading()
+    with full_disk(run.stack.pid(brokers.process(number))):
+        before = {each: brokers.stored_bytes(each) for each in brokers.numbers}
+        decided = wait_for_decisions(run, "decisions beside it")
+        time.sleep(MINORITY_S)
+        grown = {each: brokers.stored_bytes(each) - before[each] for each in brokers.numbers}
+    await_in_sync(run)
+    yield
+    run.prove("partitions of the queue that it led", led)
+    run.prove("bytes stored meanwhile by the others", sum(grown.values()) - grown[number])
+    run.prove("not one byte stored by it", grown[number] <= 0)
+    run.prove("bytes that it has stored since", brokers.stored_bytes(number) - before[number] - grown[number])
+    report_absence(run, decided)

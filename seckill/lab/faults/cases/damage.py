@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka import KafkaAdminClient
 
+from seckill.config.kafka_clients import client_options
 from seckill.lab import damage
 from seckill.lab.faults.case import CrowdPlan, Steps, case
 from seckill.lab.faults.fault_run import FaultRun
@@ -43,7 +44,7 @@ def log_head_deleted(run: FaultRun) -> Steps:
     ends = {
         place: end for place, end in topics.topic_ends(run.stack.broker).items() if place.topic == "purchase.requests"
     }
-    admin = KafkaAdminClient(bootstrap_servers=run.stack.broker)
+    admin = KafkaAdminClient(**client_options(run.stack.broker))
     admin.delete_records({place: end // 2 for place, end in ends.items() if end > 1})
     admin.close()
     yield

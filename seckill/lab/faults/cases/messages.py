@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from seckill.config.kafka_clients import client_options
 from seckill.lab import damage
 from seckill.lab.faults.case import PAYMENT_TTL_S, CrowdPlan, Steps, case
 from seckill.lab.faults.fault_run import FaultRun
@@ -94,7 +95,7 @@ def old_message_again(run: FaultRun) -> Steps:
 
 def _repeat_record(run: FaultRun, partition: int, offset: int) -> None:
     place = TopicPartition(PURCHASE_REQUESTS.name, partition)
-    consumer = KafkaConsumer(bootstrap_servers=run.stack.broker, enable_auto_commit=False)
+    consumer = KafkaConsumer(**client_options(run.stack.broker), enable_auto_commit=False)
     consumer.assign([place])
     consumer.seek(place, offset)
     [record, *_] = [record for records in consumer.poll(10_000, max_records=1).values() for record in records]
@@ -107,7 +108,7 @@ def _repeat_record(run: FaultRun, partition: int, offset: int) -> None:
 def producer_of(run: FaultRun) -> KafkaProducer:
     """It partitions like the gateway, because other partitions would change the order of a user's requests."""
     return KafkaProducer(
-        bootstrap_servers=run.stack.broker, acks="all", linger_ms=5, batch_size=131_072,
+        **client_options(run.stack.broker), acks="all", linger_ms=5, batch_size=131_072,
         partitioner=KafkaPartitioner(HashSlots(run.stack.database.slots())),
     )  # fmt: skip
 

@@ -98,3 +98,12 @@ def test_processes_and_folders_of_one_broker_have_no_number(brokers: Brokers, tm
     alone = Brokers(Layout(tmp_path))
     assert (alone.process(1), alone.folder(1)) == ("mqcore", tmp_path / "mqcore")
     assert (brokers.process(2), brokers.folder(2)) == ("mqcore.2", tmp_path / "mqcore" / "2")
+
+
+def test_only_the_records_of_a_broker_count_as_stored(brokers: Brokers, tmp_path: Path) -> None:
+    assert brokers.stored_bytes(2) == 0
+    for name, size in (("topic-0/0.log", 100), ("topic-1/0.log", 20), ("topic-0/0.index", 3), ("meta.properties", 7)):
+        path = brokers.folder(2) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+    assert (brokers.stored_bytes(2), brokers.stored_bytes(1)) == (120, 0)

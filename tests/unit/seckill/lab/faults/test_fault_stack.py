@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from seckill.lab.faults.fault_stack import FaultStack
+from seckill.stack.broker_network import PORTS_COUNT
+from seckill.stack.mqcore_brokers import NETWORK_VARIABLE
 from seckill.stack.process_log import is_frozen
 
 FIRST_PORT = 26_000
@@ -21,9 +23,17 @@ NAMES = ("mqcore.1", "mqcore.2", "mqcore.3", "redis")
 def test_no_two_servers_of_a_stack_share_a_port(brokers: int, tmp_path: Path) -> None:
     stack = FaultStack(tmp_path, FIRST_PORT, brokers=brokers)
     ports = [*stack.layout.own_ports().values(), stack.second_port]
+    if brokers > 1:
+        ports += range(stack.network.ports.first, stack.network.ports.first + PORTS_COUNT)
     assert len(ports) == len(set(ports))
     assert min(ports) >= FIRST_PORT
     assert stack.command()[-3:-1] == ["--brokers", str(brokers)]
+
+
+def test_only_several_brokers_have_a_network_between_them(tmp_path: Path) -> None:
+    alone, three = (FaultStack(tmp_path, FIRST_PORT, brokers=brokers) for brokers in (1, 3))
+    assert NETWORK_VARIABLE not in alone.started_with
+    assert three.started_with[NETWORK_VARIABLE] == str(three.network.ports.first)
 
 
 class Sleepers(FaultStack):

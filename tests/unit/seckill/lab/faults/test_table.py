@@ -14,6 +14,7 @@ from seckill.lab.faults import html_page, markdown_page
 from seckill.lab.faults.case import CASES, Case, CrowdPlan, Steps, cases_in_order
 from seckill.lab.faults.cases.everything import KillRecord
 from seckill.lab.faults.fault_run import FaultRun
+from seckill.lab.faults.outside_servers import OUTSIDE_SERVERS
 from seckill.lab.faults.results import CaseResult, blank_result, group_cases, judge_result
 from seckill.lab.faults.runner import Runner
 from seckill.lab.lab_stack import ExperimentFailed
@@ -21,7 +22,7 @@ from seckill.report.invariants.registry import INVARIANTS, judge_invariants
 from tests.unit.seckill.report.good_run import good_run
 
 NUMBERS = {str(number) for number in range(1, 47)} - {"8", "15"} | {"15a", "15b"}
-ON_THREE_BROKERS = {"7a", "7b", "8a", "8b", "8c", "8d"}
+ON_THREE_BROKERS = {"7a", "7b"} | {f"8{letter}" for letter in "abcdefghijk"}
 
 
 def test_every_planned_fault_has_a_case() -> None:
@@ -176,6 +177,12 @@ def test_a_case_that_needs_more_brokers_shares_no_report_with_those_that_run() -
     cases = [CASES[name] for name in ("broker-killed", "leader-killed", "redis-flushall")]
     assert names(group_cases(cases, 9, brokers=1)) == [["broker-killed"], ["leader-killed"], ["redis-flushall"]]
     assert names(group_cases(cases, 9, brokers=3)) == [["broker-killed", "leader-killed", "redis-flushall"]]
+
+
+def test_a_case_with_servers_of_its_own_shares_no_report_with_the_others() -> None:
+    cases = [CASES[name] for name in ("redis-flushall", "postgres-failover", "redis-cluster-failover")]
+    assert names(group_cases(cases, 9, brokers=1)) == [[case.name] for case in cases]
+    assert {case.servers for case in CASES.values()} == {"", *OUTSIDE_SERVERS}
 
 
 class InstantRunner(Runner):
