@@ -23,11 +23,13 @@ from loadtest.designs.variants import DESIGNS
 from seckill.lab.lab_stack import ExperimentFailed
 from seckill.stack.control import StackFault
 
-VERSION = 2
+VERSION = 3
 FILE_WIDTH_COLUMNS = 160
 OURS = "full"
 FALSE_SOLD_OUT = "I6"  # the books agree with a false "sold out"
-HEAD = ("design", "oversold", "lost", "wrong answers", "orders/s", "invariants broken", "p50 ms", "p99 ms")
+HEAD = (
+    "design", "oversold", "lost", "wrong answers", "kill -9", "orders/s", "invariants broken", "p50 ms", "p99 ms",
+)  # fmt: skip
 Runs = dict[str, list[Measurement]]
 
 
@@ -100,6 +102,7 @@ def _cells(name: str, runs: Sequence[Measurement]) -> tuple[str, ...]:
         f"{max(run.oversold for run in runs):,}",
         f"{max(run.lost for run in runs):,}",
         f"{max(run.wrong_answers + run.broken.get(FALSE_SOLD_OUT, 0) for run in runs):,}",
+        f"{max(run.cut for run in runs):,} cut, {max(run.standstill_s for run in runs):.1f} s",
         f"{statistics.median(run.orders_per_s for run in runs):,.0f}",
         _invariants(broken),
         f"{statistics.median(run.p50_ms for run in runs):,.0f}",
@@ -131,7 +134,7 @@ def _page(rows: Sequence[tuple[str, ...]], about: str) -> str:
         f"Written by `python -m loadtest.designs`. {about}.",
         "",
         "| " + " | ".join(HEAD) + " |",
-        "|---|--:|--:|--:|--:|---|--:|--:|",
+        "|---|--:|--:|--:|---|--:|---|--:|--:|",
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         *(f"* **{design.name}**: {design.summary}." for design in DESIGNS.values()),
@@ -140,6 +143,8 @@ def _page(rows: Sequence[tuple[str, ...]], about: str) -> str:
         "* *lost*: requests that were accepted (202) and never decided.",
         "* *wrong answers*: requests whose buyers were shown an outcome that the books contradict, or “sold out” while"
         f" there were enough units ({FALSE_SOLD_OUT}).",
+        "* *kill -9*: purchase calls that got no response, so their buyers had to ask again, and the seconds from the"
+        " kill to the next decision.",
         "* *orders/s*: from the first attempt until as many orders were placed as the sale has units.",
         "* *invariants broken*: violations that `seckill report` found. It cannot check these for designs without a log"
         f" of requests: {', '.join(sorted(NEEDS_A_LOG, key=lambda name: int(name[1:])))}.",

@@ -18,6 +18,7 @@ class ClientView:
     """The sale as its buyers saw it."""
 
     first_ms: int = 0  # the first attempt
+    cut: int = 0  # attempts without a response, so the buyer does not know their outcome
     latencies_ms: list[int] = field(default_factory=list)  # of attempts answered with 202
     accepted_at_ms: dict[str, int] = field(default_factory=dict)  # by request
     states: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # shown for each request
@@ -29,6 +30,7 @@ def read_client_view(log: Path) -> ClientView:
         record = json.loads(line)
         if record["what"] == "purchase":
             view.first_ms = view.first_ms or record["at_ms"]
+            view.cut += record["status"] == 0
             if record["status"] == 202:
                 view.latencies_ms.append(record["took_ms"])
                 view.accepted_at_ms.setdefault(record["request_id"], record["at_ms"] + record["took_ms"])

@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
 
@@ -19,6 +19,7 @@ from loadtest.designs.answers import ClientView, read_client_view, wrong_answers
 from loadtest.designs.variants import Design
 from seckill.lab.crowd_log import CrowdLog
 from seckill.lab.lab_stack import ExperimentFailed, LabStack
+from seckill.lab.sale_database import SaleDatabase
 from seckill.stack import health_checks
 from seckill.stack.child_processes import granian_command
 
@@ -28,6 +29,7 @@ PATIENCE_S = 60.0
 SETTLE_SECONDS_MAX = 150.0
 START_SECONDS_MAX = 60.0
 POLL_S = 0.2
+_NEXT_DECISION = "SELECT min(decided_at_ms) FROM inventory_decided WHERE decided_at_ms > %s"
 NEEDS_A_LOG = frozenset(
     {"I4", "I7", "I8", "I9", "I10", "I11", "I16", "I17", "I18", "I19", "I22", "I24", "I26", "I29", "I31"}
 )
@@ -50,6 +52,8 @@ class Measurement:
     p99_ms: int
     decided_s: float  # from the first attempt to the last decision
     sold: int
+    cut: int  # purchase calls that the kill -9 left without a response
+    standstill_s: float  # from the kill -9 to the next decision; 0 without a kill
     broken: dict[str, int]  # invariants and their violations
 
     def as_json(self) -> dict[str, Any]:
@@ -70,10 +74,17 @@ def measure(design: Design, folder: Path, units: int, buyers: int, over_s: float
             "--log", str(log), "--over", str(over_s), "--patience", str(OPENS_IN_S + over_s + PATIENCE_S),
             "--greedy", "0.3", "--connections", "128",
         )  # fmt: skip
-        active_units_max = _run_sale(stack, servers, sale, crowd, CrowdLog(log), buyers // 3 if fault else None)
-        return _evaluate(stack, design, sale, units, active_units_max, read_client_view(log))
+        course = _run_sale(stack, servers, sale, crowd, CrowdLog(log), buyers // 3 if fault else None)
+        return _evaluate(stack, design, sale, units, course, read_client_view(log))
     finally:
         stack.stop()
+
+
+class Course(NamedTuple):
+    """What was seen of a sale while it ran."""
+
+    active_units_max: int
+    killed_at_ms: int | None
 
 
 class DesignServers:
@@ -131,16 +142,16 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _run_sale(
     stack: LabStack, servers: DesignServers, sale: int, crowd: subprocess.Popen[bytes], log: CrowdLog,
     fault_at: int | None,
-) -> int:  # fmt: skip
-    """Until the crowd has finished and the sale has settled, or no longer changes; the most active units seen."""
+) -> Course:  # fmt: skip
+    """Until the crowd has finished and the sale has settled, or no longer changes."""
     redis: Redis = Redis.from_url(stack.addresses()["SECKILL_GATE_REDIS_URL"], socket_timeout=5)
     database = stack.database
-    units_max = 0
+    units_max, killed_at_ms = 0, None
     while crowd.poll() is None:
         log.read_new_lines()
         units_max = max(units_max, database.active_units(sale))
         if fault_at is not None and log.accepted >= fault_at:
-            fault_at = None
+            fault_at, killed_at_ms = None, time.time_ns() // 1_000_000
             servers.kill()
             redis.flushall()
         time.sleep(POLL_S)
@@ -150,12 +161,10 @@ def _run_sale(
     while database.unsettled() and time.monotonic() < deadline:
         units_max = max(units_max, database.active_units(sale))
         time.sleep(POLL_S)
-    return max(units_max, database.active_units(sale))
+    return Course(max(units_max, database.active_units(sale)), killed_at_ms)
 
 
-def _evaluate(
-    stack: LabStack, design: Design, sale: int, units: int, active_units_max: int, view: ClientView
-) -> Measurement:
+def _evaluate(stack: LabStack, design: Design, sale: int, units: int, course: Course, view: ClientView) -> Measurement:
     if not view.accepted_at_ms:
         raise ExperimentFailed(f"{design.name}: no request was accepted; see {stack.folder}")
     database = stack.database
@@ -167,7 +176,7 @@ def _evaluate(
     last_decision_ms = database.last_decision_ms() or view.first_ms
     return Measurement(
         design=design.name,
-        oversold=max(0, active_units_max - units),
+        oversold=max(0, course.active_units_max - units),
         lost=len(view.accepted_at_ms.keys() - decisions.keys()),
         wrong_answers=len(wrong_answers(view, decisions, database.hold_states(sale))),
         orders_per_s=round(len(placed_ms) / max(0.001, (placed_ms[-1] - view.first_ms) / 1000), 1) if placed_ms else 0,
@@ -177,8 +186,18 @@ def _evaluate(
         p99_ms=latencies[len(latencies) * 99 // 100],
         decided_s=round((last_decision_ms - view.first_ms) / 1000, 1),
         sold=database.sold_holds(),
+        cut=view.cut,
+        standstill_s=_standstill_s(database, course.killed_at_ms),
         broken=_broken_invariants(stack, design),
     )
+
+
+def _standstill_s(database: SaleDatabase, killed_at_ms: int | None) -> float:
+    """Until the next decision. A design that never decides again stands still until its last request was looked for."""
+    if killed_at_ms is None:
+        return 0.0
+    next_ms = database.number(_NEXT_DECISION, killed_at_ms) or time.time_ns() // 1_000_000
+    return round((next_ms - killed_at_ms) / 1000, 1)
 
 
 def _broken_invariants(stack: LabStack, design: Design) -> dict[str, int]:

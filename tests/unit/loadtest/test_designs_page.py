@@ -60,6 +60,13 @@ def test_a_request_that_is_accepted_twice_is_one_accepted_request(tmp_path: Path
     assert (view.first_ms, view.accepted_at_ms, view.latencies_ms) == (100, {"one": 105}, [5, 5])
 
 
+def test_a_call_without_a_response_was_cut(tmp_path: Path) -> None:
+    path = crowd_log(tmp_path, ("one", "QUEUED"))
+    assert read_client_view(path).cut == 0
+    path.write_text(path.read_text() + json.dumps({"what": "purchase", "at_ms": 1, "took_ms": 5, "status": 0}) + "\n")
+    assert read_client_view(path).cut == 1
+
+
 def test_added_runs_count_together_with_saved_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = iter([100.0, 50.0, 300.0, 70.0])
     folders: list[Path] = []
@@ -70,7 +77,8 @@ def test_added_runs_count_together_with_saved_ones(tmp_path: Path, monkeypatch: 
         broken = {} if is_ours else {"I1": len(folders)}
         failures = 0 if is_ours else len(folders)
         return Measurement(
-            design.name, failures, failures, failures, next(rates), 10, 90.0, 20, 30, 1.5, 5, broken
+            design.name, failures, failures, failures, next(rates), 10, 90.0, 20, 30, 1.5, 5, 3 * failures,
+            failures / 2, broken,
         )  # fmt: skip
 
     monkeypatch.setattr(designs, "measure", measure)
@@ -83,7 +91,7 @@ def test_added_runs_count_together_with_saved_ones(tmp_path: Path, monkeypatch: 
     assert (len(runs["full"]), len(runs["naive"])) == (2, 2)
     text = page.read_text()
     assert "runs of each design: 2" in text
-    assert "| full | 0 | 0 | 0 | 200 | none | 20 | 30 |" in text
-    assert "| naive | 4 | 4 | 4 | 60 | I1 ×4 | 20 | 30 |" in text
+    assert "| full | 0 | 0 | 0 | 0 cut, 0.0 s | 200 | none | 20 | 30 |" in text
+    assert "| naive | 4 | 4 | 4 | 12 cut, 2.0 s | 60 | I1 ×4 | 20 | 30 |" in text
     with pytest.raises(SystemExit):
         designs.main(["--add"])

@@ -1,0 +1,30 @@
+"""Lab 11 · a backlog of minutes: three small tasks about deadlines."""
+
+from __future__ import annotations
+
+import math
+
+
+def decide(now_ms: int, deadline_ms: int, available: int) -> str:
+    """Task 1: TOO_LATE, SOLD_OUT or RESERVED for a request of one unit. A deadline is the last moment that counts. A
+    buyer who has left must not learn that it was sold out: it was not the reason."""
+    if now_ms > deadline_ms:
+        return "TOO_LATE"
+    return "RESERVED" if available else "SOLD_OUT"
+
+
+def wait_ms(ahead: int, decided: int, in_ms: int) -> int | None:
+    """Task 2: how long a new request waits behind `ahead` others, if `decided` requests were decided in the last
+    `in_ms`. None if nothing is known of the pace. An empty queue has no wait."""
+    if not ahead:
+        return 0
+    return math.ceil(ahead * in_ms / decided) if decided else None
+
+
+def admit(wait_ms: int | None, patience_ms: int) -> tuple[int, int]:
+    """Task 3: the HTTP status for a request, and Retry-After in whole seconds (0 for none). 202 if it can be decided
+    within the buyer's patience, or if the wait is unknown; else 503, and the buyer should come back when it could
+    be."""
+    if wait_ms is None or wait_ms <= patience_ms:
+        return 202, 0
+    return 503, math.ceil((wait_ms - patience_ms) / 1000)
