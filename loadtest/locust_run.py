@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
-import urllib.request
 from pathlib import Path
 
 import gevent
 from locust.env import Environment
 
-from loadtest.buyers import API
 from loadtest.client_log import ClientLog, declare
 from loadtest.generator_load import CHECK_EVERY_S, WARNING, LoadMonitor
+from loadtest.locust_page import DEFAULT_HOST, running_sale
 
 log = logging.getLogger(__name__)
-
-DEFAULT_HOST = "http://127.0.0.1:8000"
 
 
 class LocustRun:
@@ -26,7 +22,7 @@ class LocustRun:
         options = environment.parsed_options
         assert options is not None
         host = environment.host or DEFAULT_HOST
-        self.sale = options.sale or _newest_sale(host)
+        self.sale = options.sale or _running_sale(host)
         self.name = f"{time.strftime('%H%M%S')}-{os.getpid()}"
         path = Path(options.evidence) / f"locust-{time.strftime('%Y%m%d')}-{self.name}.jsonl"
         declare(path, self.sale, environment.runner.target_user_count if environment.runner else 0)
@@ -54,9 +50,8 @@ class LocustRun:
             self.log.flush()
 
 
-def _newest_sale(host: str) -> int:
-    with urllib.request.urlopen(f"{host.rstrip('/')}{API}/sales", timeout=10) as response:
-        sales: list[int] = [sale["id"] for sale in json.load(response)["sales"]]
-    if not sales:
+def _running_sale(host: str) -> int:
+    sale = running_sale(host)
+    if sale is None:
         raise RuntimeError("there is no sale; `seckill sale create …` creates one")
-    return max(sales)
+    return int(sale["id"])

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from flask import Flask, abort, request
 from locust.env import Environment
 
-from loadtest.locust_run import DEFAULT_HOST
+from loadtest.locust_page import DEFAULT_HOST
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = {LOOPBACK, "localhost", "::1"}

@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -27,11 +28,16 @@ from loadtest import load_shapes
 from loadtest.buyer_profiles import FARM, FLOOD, GREEDY, HONEST, IMPATIENT, STORM, Character, Mixture, random_address
 from loadtest.buyers import API, Call, Pause, Person, Response, Together, run_person
 from loadtest.client_log import now_ms
-from loadtest.locust_run import DEFAULT_HOST, LocustRun
+from loadtest.locust_page import DEFAULT_HOST, USERS, USERS_PER_SECOND, Proposal, host_of_stack, propose_sale
+from loadtest.locust_run import LocustRun
 from loadtest.locust_web import LOOPBACK, protect
 from seckill.config.public_bind import check_bind
 
 log = logging.getLogger(__name__)
+
+
+_page_host: str | None = None
+"""The target of Locust's page once it is served. Locust asks for the options again each time the page is opened."""
 
 
 @events.init_command_line_parser.add_listener
@@ -43,29 +49,42 @@ def _add_options(parser: LocustArgumentParser) -> None:
         help="folder for the logs and their manifest",
         include_in_web_ui=False,
     )
-    group = parser.add_argument_group("flash sale")
-    group.add_argument("--sale", type=int, default=0, help="number of the sale; 0 means the newest one")
-    group.add_argument("--patience", type=float, default=60.0, help="seconds after which a buyer gives up")
-    group.add_argument(
+    sale = (
+        Proposal(0, "number of the sale; 0 means the running one") if _page_host is None else propose_sale(_page_host)
+    )
+    # Not in a group of their own, because Locust's page shows only options that its own parser was given.
+    parser.add_argument("--sale", type=int, default=sale.sale, help=sale.text)
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds after which a buyer gives up")
+    parser.add_argument(
         "--shape",
         default="",
         choices=["", *load_shapes.SHAPES],
         help="vary the number of users over time, up to -u, instead of keeping it constant",
+        include_in_web_ui=False,  # a shape is chosen before the page is served
     )
-    group.add_argument("--arrival-rate", type=float, default=0.0, help="open loop: start this many buyers per second")
+    parser.add_argument("--arrival-rate", type=float, default=0.0, help="open loop: start this many buyers per second")
 
 
 @events.init.add_listener
-def _protect_page(environment: Environment, **_: Any) -> None:
+def _prepare_page(environment: Environment, **_: Any) -> None:
     options = environment.parsed_options
     if options is None or options.worker:
         return
+    environment.host = environment.host or host_of_stack(Path(options.evidence))
     if not options.headless:
         check_bind(options.web_host, "Locust's page")
     if options.master:
         check_bind(options.master_bind_host.replace("*", ""), "Locust's master")
     if environment.web_ui is not None:
         protect(environment.web_ui.app, environment)
+        _propose(environment.host, options)
+
+
+def _propose(host: str, options: Any) -> None:
+    global _page_host
+    _page_host = host
+    options.num_users = options.num_users or USERS
+    options.spawn_rate = options.spawn_rate or USERS_PER_SECOND
 
 
 # ── the log of a process ─────────────────────────────────────────────────────────────────────────

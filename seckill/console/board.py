@@ -12,14 +12,15 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from seckill.console import labels
-from seckill.console.labels import PROCESS_STATES, Hop, operation_label, state_label
-from seckill.console.marks import ChartMark, MarkKind
+from seckill.console.board_events import event_json
+from seckill.console.labels import INVARIANT_GROUPS, PROCESS_STATES, Hop, state_label
 from seckill.console.monitor import (
     BoardMonitor,
     GroupPartition,
     Progress,
     SourceReading,
     has_several_brokers,
+    now_ms,
     shared_monitor,
 )
 from seckill.console.notices import pop_notice
@@ -39,11 +40,21 @@ TIME_DIGITS_MAX = 15
 @operator_required
 def board(request: HttpRequest) -> HttpResponse:
     shared_monitor().keep_running()
+    has_stack = bool(settings.ENVIRONMENT.stack_folder)
+    hops = [
+        {"group": hop.group, "title": hop.title, "topic": topics_of(hop)[0], "topics": " + ".join(topics_of(hop))}
+        for hop in labels.HOPS
+    ]
     context = {
+        "groups": labels.GROUPS,
+        "series": labels.SERIES,
+        "chain": hops[: labels.CHAIN_HOPS],
+        "fan": hops[labels.CHAIN_HOPS :],
         "optional_groups": OPTIONAL_GROUPS,
         "faults": available_faults(),
         "has_replicas": has_several_brokers(),
-        "has_stack": bool(settings.ENVIRONMENT.stack_folder),
+        "has_stack": has_stack,
+        "has_process_dialog": has_stack and any(request.may.get(name) for name in ("operate", "break")),  # type: ignore[attr-defined]
         "notice": pop_notice(request),
     }
     return render(request, "console/board.html", context)
@@ -61,9 +72,10 @@ def live(request: HttpRequest) -> HttpResponse:
 
 def board_json(monitor: BoardMonitor, since_ms: int) -> dict[str, Any]:
     """`since_ms`: the newest point of traffic that the page already has."""
-    now = time.monotonic()
+    now, at_ms = time.monotonic(), now_ms()
+    totals = monitor.traffic.latest_totals()
     return {
-        "now_ms": time.time_ns() // 1_000_000,
+        "now_ms": at_ms,
         "sources": {
             "progress": _source_json(monitor.progress, now, FAST_STALE_S),
             "counts": _source_json(monitor.counts, now, SLOW_STALE_S),
@@ -72,7 +84,8 @@ def board_json(monitor: BoardMonitor, since_ms: int) -> dict[str, Any]:
             "replicas": _source_json(monitor.replicas, now, FAST_STALE_S),
         },
         "points": monitor.traffic.since(since_ms),
-        "marks": [_mark_json(mark) for mark in monitor.marks.listed()],
+        "totals": totals and totals._asdict(),
+        "events": [event_json(mark) for mark in monitor.marks.listed(at_ms)],
         "hops": _hops_json(monitor, now),
         "books": _books_json(monitor),
         "processes": _processes_json(monitor),
@@ -86,17 +99,6 @@ def _source_json(reading: SourceReading[Any], now: float, stale_s: float) -> dic
     return {"age_s": age_s, "is_stale": age_s is not None and age_s > stale_s, "fault": reading.fault}
 
 
-def _mark_json(mark: ChartMark) -> dict[str, Any]:
-    match mark.kind:
-        case MarkKind.DOWN:
-            label = mark.subject
-        case MarkKind.OPERATION:
-            label = f"{operation_label(mark.verb)} · {mark.subject}"[:60]
-        case MarkKind.SOLD_OUT:
-            label = gettext("sold out")
-    return {"at_ms": mark.at_ms, "until_ms": mark.until_ms, "kind": mark.kind.value, "label": label}
-
-
 def _books_json(monitor: BoardMonitor) -> dict[str, Any] | None:
     if monitor.books.value is None:
         return None
@@ -105,6 +107,7 @@ def _books_json(monitor: BoardMonitor) -> dict[str, Any] | None:
             "name": each.name,
             "title": gettext(each.title),
             "state": each.state.value,
+            "group": INVARIANT_GROUPS[each.name],
             "residual": each.residual,
             "in_flight": each.in_flight,
         }
@@ -119,13 +122,21 @@ def _processes_json(monitor: BoardMonitor) -> list[dict[str, Any]] | None:
     return [
         {
             "name": row["name"],
+            "service": _service_of(row["name"]),
             "is_up": row["state"] == "up",
+            "is_starting": row["state"] in ("starting", "waiting"),
             "state": state_label(PROCESS_STATES, row["state"]),
             "restarts": row["restarts"],
             "missing": row.get("missing", ""),
         }
         for row in monitor.stack.value
     ]
+
+
+def _service_of(process: str) -> str:
+    """`orders.2` is a process of the service `orders`; `orders.sweep` is a service with one process."""
+    name, _, number = process.rpartition(".")
+    return name if number.isdecimal() else process
 
 
 def _counts_json(counts: BoardCounts | None) -> dict[str, Any]:
@@ -163,6 +174,10 @@ def _hops_json(monitor: BoardMonitor, now: float) -> list[dict[str, Any]] | None
             }
         )
     return hops
+
+
+def topics_of(hop: Hop) -> list[str]:
+    return [topic.name for topic in TOPICS.values() if hop.group in topic.readers]
 
 
 def _partitions_json(

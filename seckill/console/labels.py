@@ -24,12 +24,23 @@ class Hop(NamedTuple):
 HOPS = (
     Hop("inventory", _("decide"), "inventory"),
     Hop("orders", _("create order"), "orders"),
-    Hop("gateway.outcomes", _("show to buyer")),
     Hop("inventory.settlement", _("settle stock"), "settlement"),
+    Hop("gateway.outcomes", _("show to buyer")),
     Hop("notify.sms", _("send SMS"), "notify"),
     Hop("notify.email", _("send e-mail"), "notify"),
     Hop("notify.push", _("send push message"), "notify"),
 )
+
+CHAIN_HOPS = 2
+"""The first hops follow one another; the others all read the events of orders."""
+
+SERIES: dict[str, Label] = {
+    "offered": _("offered"),
+    "acknowledged": _("acknowledged"),
+    "decided": _("decided"),
+    "backlog": _("backlog"),
+}
+"""The lines of the charts (seckill/report/traffic.py defines them)."""
 
 OPERATIONS: dict[str, Label] = {
     "sale create": _("sale created"),
@@ -51,6 +62,7 @@ OPERATIONS: dict[str, Label] = {
     "stack kill": _("process killed"),
     "fault redis-flushall": _("Redis emptied"),
     "report": _("report started"),
+    "rush": _("rush started"),
 }
 """What the chart and the audit page call an entry of the audit trail. Others are shown by their verb."""
 
@@ -113,6 +125,23 @@ INVARIANTS = (
     gettext_noop("events not published yet"),
 )
 """The titles of seckill/report/live/residuals.py."""
+
+
+GROUPS: dict[str, Label] = {
+    "stock": _("Stock"),
+    "messages": _("Messages"),
+    "money": _("Money"),
+    "buyers": _("Buyers"),
+}
+"""The cards of the verdict."""
+
+INVARIANT_GROUPS = {
+    **dict.fromkeys(("I1", "I2", "I4", "I15"), "stock"),
+    **dict.fromkeys(("I3", "I9", "I21", "I23"), "messages"),
+    **dict.fromkeys(("I14", "I20", "I25", "I33"), "money"),
+    **dict.fromkeys(("I12", "I26", "I27", "I28", "I30"), "buyers"),
+}
+"""The card on which each live invariant is counted."""
 
 
 def operation_label(verb: str) -> str:

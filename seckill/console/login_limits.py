@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from redis.exceptions import RedisError
 
 from gateway.admission import redis_connection
+from seckill.resilience.admission_keys import admission_key
 from seckill.web.problems import Problem
 
 FAILURES_MAX, WINDOW_S = 5, 60
@@ -70,4 +71,4 @@ def too_many_logins(retry_after_s: float) -> Problem:
 
 
 def _keys(address: str, name: str) -> tuple[str, str]:
-    return f"console:login:address:{address}", f"console:login:name:{name.casefold()}"
+    return admission_key(f"console:login:address:{address}"), admission_key(f"console:login:name:{name.casefold()}")

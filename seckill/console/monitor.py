@@ -155,7 +155,7 @@ class BoardMonitor:
             self.stack.fault = _describe(fault)
             return
         self.stack = SourceReading(rows, time.monotonic())
-        self.marks.observe_processes(_now_ms(), rows)
+        self.marks.observe_processes(now_ms(), rows)
 
     def _read_replicas(self) -> None:
         admin = None
@@ -163,7 +163,9 @@ class BoardMonitor:
             began = time.monotonic()
             try:
                 admin = admin or replicas.connect_admin(settings.ENVIRONMENT.kafka_bootstrap_servers)
-                self.replicas = SourceReading(replicas.read_replicas(admin), began)
+                partitions = replicas.read_replicas(admin)
+                self.replicas = SourceReading(partitions, began)
+                self.marks.observe_leaders(now_ms(), {(each.topic, each.partition): each.leader for each in partitions})
             except FAULTS as fault:
                 self.replicas.fault = _describe(fault)
                 if admin is not None:
@@ -185,7 +187,9 @@ class BoardMonitor:
             while self._is_watched():
                 began = time.monotonic()
                 try:
-                    self.counts = SourceReading(queries.read_counts(), began)
+                    counts = queries.read_counts(now_ms())
+                    self.counts = SourceReading(counts, began)
+                    self.marks.add_openings(now_ms(), [(sale.id, sale.opens_at_ms) for sale in counts.sales])
                     self.marks.add_operations(queries.recent_operations())
                     self.marks.add_sold_out(queries.sold_out_times())
                 except FAULTS as fault:
@@ -229,10 +233,10 @@ def _read_offsets() -> dict[GroupPartition, int]:
 def _traffic_totals(ends: dict[Partition, int], offsets: dict[GroupPartition, int]) -> TrafficTotals:
     requests = {partition: end for partition, end in ends.items() if partition[0] in REQUEST_TOPICS}
     decided = sum(offsets.get(("inventory", *partition), 0) for partition in requests)
-    return TrafficTotals(_now_ms(), offered_total(), sum(requests.values()), decided)
+    return TrafficTotals(now_ms(), offered_total(), sum(requests.values()), decided)
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 
+from seckill.config.kafka_clients import client_options
+
 REQUEST_TIMEOUT_MS = 3000
 
 PartitionOwners = dict[tuple[str, str, int], str]
@@ -15,7 +17,7 @@ PartitionOwners = dict[tuple[str, str, int], str]
 
 def connect_admin(bootstrap_servers: str) -> Any:
     return KafkaAdminClient(
-        bootstrap_servers=bootstrap_servers, client_id="console", request_timeout_ms=REQUEST_TIMEOUT_MS
+        **client_options(bootstrap_servers), client_id="console", request_timeout_ms=REQUEST_TIMEOUT_MS
     )
 
 

@@ -46,6 +46,7 @@ REQUIRED: dict[str, ConsolePermission] = {
     "letter replay": ConsolePermission.OPERATE,
     "letter discard": ConsolePermission.OPERATE,
     "report": ConsolePermission.OPERATE,
+    "rush": ConsolePermission.OPERATE,
 }
 """Everything an operator can change over HTTP."""
 

@@ -13,6 +13,7 @@ from seckill.audit.models import AuditEntry
 from seckill.console.marks import Operation
 from seckill.messaging.models import Switch
 from seckill.monitoring.metrics import count_by
+from seckill.web.running_sale import importance
 
 LATENCY_WINDOW_S = 60
 OPERATIONS_MAX = 20
@@ -91,10 +92,16 @@ class BoardCounts(NamedTuple):
     switched_off: list[str]
 
 
-def read_counts() -> BoardCounts:
+def read_sales(now_ms: int) -> list[SaleRow]:
+    """The running sale first."""
+    sales = [SaleRow(*row) for row in _fetch_rows(_SALES)]
+    return sorted(sales, key=lambda sale: importance(sale.id, sale.state, sale.opens_at_ms, sale.closes_at_ms, now_ms))
+
+
+def read_counts(now_ms: int) -> BoardCounts:
     outcomes = [OutcomeCount(state, int(count), _find_example(state)) for state, count in _count_outcomes()]
     return BoardCounts(
-        [SaleRow(*row) for row in _fetch_rows(_SALES)],
+        read_sales(now_ms),
         sorted(outcomes, key=lambda outcome: -outcome.requests),
         {
             name: HopLatency(*_fetch_rows(_percentiles(statement), [LATENCY_WINDOW_S])[0])
@@ -106,8 +113,8 @@ def read_counts() -> BoardCounts:
 
 
 def recent_operations() -> list[Operation]:
-    newest = AuditEntry.objects.order_by("-id").values_list("at", "verb", "target")[:OPERATIONS_MAX]
-    return [Operation(int(at.timestamp() * 1000), verb, target) for at, verb, target in newest]
+    newest = AuditEntry.objects.order_by("-id").values_list("at", "verb", "target", "actor")[:OPERATIONS_MAX]
+    return [Operation(int(at.timestamp() * 1000), verb, target, actor) for at, verb, target, actor in newest]
 
 
 def sold_out_times() -> list[int]:

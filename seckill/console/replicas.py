@@ -6,20 +6,21 @@ of the log of whichever broker is asked, in Kafka's brokers and in ours.
 
 from __future__ import annotations
 
-import socket
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import ListOffsetsRequest
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import TOPICS
 
 REQUEST_TIMEOUT_MS = 2000
-LIST_OFFSETS, VERSION = 2, 1
 DEBUGGER, LATEST = -2, -1
-CLIENT_ID = b"console"
+_Topic = ListOffsetsRequest.ListOffsetsTopic
+_Partition = _Topic.ListOffsetsPartition
 
 Place = tuple[str, int]
 
@@ -37,13 +38,13 @@ class PartitionReplicas(NamedTuple):
 
 def connect_admin(bootstrap_servers: str) -> Any:
     return KafkaAdminClient(
-        bootstrap_servers=bootstrap_servers, client_id="console", request_timeout_ms=REQUEST_TIMEOUT_MS
+        **client_options(bootstrap_servers), client_id="console", request_timeout_ms=REQUEST_TIMEOUT_MS
     )
 
 
 def read_replicas(client: Any, topics: Iterable[str] = TOPICS) -> list[PartitionReplicas]:
     """Raises `KafkaError` if no broker describes the topics."""
-    brokers = {each["broker_id"]: (each["host"], each["port"]) for each in client.describe_cluster()["brokers"]}
+    brokers = [each["broker_id"] for each in client.describe_cluster()["brokers"]]
     described = [
         (topic["name"], partition)
         for topic in client.describe_topics(list(topics))
@@ -51,11 +52,11 @@ def read_replicas(client: Any, topics: Iterable[str] = TOPICS) -> list[Partition
         for partition in topic["partitions"]
     ]
     ends: dict[int, dict[Place, int]] = {}
-    for broker, address in brokers.items():
+    for broker in brokers:
         places = [(topic, each["partition_index"]) for topic, each in described if broker in each["replica_nodes"]]
         try:
-            ends[broker] = read_log_ends(address, places)
-        except (OSError, struct.error):
+            ends[broker] = read_log_ends(client, broker, places)
+        except KafkaError:
             ends[broker] = {}
     return [
         PartitionReplicas(
@@ -73,36 +74,26 @@ def read_replicas(client: Any, topics: Iterable[str] = TOPICS) -> list[Partition
     ]
 
 
-def read_log_ends(address: tuple[str, int], places: Sequence[Place]) -> dict[Place, int]:
-    """Where the logs of this one broker end. A copy with an error is left out. Raises `OSError`."""
-    body = struct.pack(">i", DEBUGGER)
-    by_topic = {
-        topic: [index for _, index in group] for topic, group in groupby(sorted(places), lambda place: place[0])
+def read_log_ends(client: Any, broker: int, places: Sequence[Place]) -> dict[Place, int]:
+    """Where the logs of this one broker end. A copy with an error is left out. Raises `KafkaError`."""
+    by_topic = groupby(sorted(places), lambda place: place[0])
+    request = ListOffsetsRequest(
+        replica_id=DEBUGGER,
+        isolation_level=0,
+        topics=[
+            _Topic(name=topic, partitions=[_Partition(partition_index=index, timestamp=LATEST) for _, index in group])
+            for topic, group in by_topic
+        ],
+    )
+    answer = client._manager.run(_send, client, broker, request)
+    return {
+        (topic.name, each.partition_index): each.offset
+        for topic in answer.topics
+        for each in topic.partitions
+        if not each.error_code
     }
-    body += struct.pack(">i", len(by_topic))
-    for topic, indexes in by_topic.items():
-        body += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">i", len(indexes))
-        body += b"".join(struct.pack(">iq", index, LATEST) for index in indexes)
-    head = struct.pack(">hhih", LIST_OFFSETS, VERSION, 1, len(CLIENT_ID)) + CLIENT_ID
-    with socket.create_connection(address, timeout=REQUEST_TIMEOUT_MS / 1000) as connection:
-        connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
-        with connection.makefile("rb") as response:
-            (length,) = struct.unpack(">i", response.read(4))
-            return dict(_parse(response.read(length)))
 
 
-def _parse(response: bytes) -> Iterator[tuple[Place, int]]:
-    position = 4  # the correlation id
-
-    def take(form: str) -> Any:
-        nonlocal position
-        values = struct.unpack_from(form, response, position)
-        position += struct.calcsize(form)
-        return values if len(values) > 1 else values[0]
-
-    for _ in range(take(">i")):
-        topic = take(f">{take('>h')}s").decode()
-        for _ in range(take(">i")):
-            index, error, _, offset = take(">ihqq")
-            if not error:
-                yield (topic, index), offset
+async def _send(client: Any, broker: int, request: Any) -> Any:
+    """kafka-python's admin client asks only leaders; this asks the broker that is named."""
+    return await client._manager.send(request, node_id=broker)

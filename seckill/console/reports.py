@@ -62,7 +62,7 @@ class ReportRow(NamedTuple):
 @require_http_methods(["GET", "POST"])
 @operator_required
 def reports(request: HttpRequest) -> HttpResponse:
-    folder = _reports_folder()
+    folder = reports_folder()
     if request.method == "POST":
         require_permission(request, "report")
         if folder is None:
@@ -82,7 +82,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 @require_GET
 @operator_required
 def report(request: HttpRequest, name: str) -> HttpResponse:
-    folder = _reports_folder()
+    folder = reports_folder()
     path = folder / f"{name}.html" if folder is not None and NAME.fullmatch(name) else None
     if path is None or not path.is_file():
         raise Http404
@@ -106,7 +106,7 @@ def _report_row(folder: Path, name: str) -> ReportRow:
     return ReportRow(name, at, result["verdict"], counts)
 
 
-def _reports_folder() -> Path | None:
+def reports_folder() -> Path | None:
     stack = settings.ENVIRONMENT.stack_folder
     return Path(stack) / "reports" if stack else None
 

@@ -11,11 +11,11 @@ from django.http import Http404, HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from redis import Redis
 
 from seckill.audit.trail import audited
 from seckill.console.notices import OperationRefused, operation, parse_integer
 from seckill.console.permissions import require_permission
+from seckill.resilience import redis_client
 from seckill.stack import control
 from seckill.stack.services import Layout
 
@@ -83,7 +83,7 @@ def _kill(name: str) -> Callable[[], object]:
 def _empty_redis() -> None:
     with audited("fault redis-flushall", "redis"):
         for url in {getattr(settings.ENVIRONMENT, f"{use}_redis_url") for use in ("admission", "gate", "celery")}:
-            with Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2) as redis:
+            with redis_client.connect(url, timeout_s=2) as redis:
                 redis.flushall()
 
 

@@ -30,5 +30,8 @@ class TrafficHistory:
         while self._totals[0].at_ms < totals.at_ms - 2 * WINDOW_MS:
             self._totals.popleft()
 
+    def latest_totals(self) -> TrafficTotals | None:
+        return self._totals[-1] if self._totals else None
+
     def since(self, at_ms: int) -> list[TrafficRates]:
         return [each for each in list(self._rates) if each.at_ms > at_ms]

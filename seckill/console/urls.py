@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from seckill.console import board, dead_letters, operations, reports, stack_operations, staff, trace
+from seckill.console import board, dead_letters, operations, reports, rush, stack_operations, staff, trace
 
 app_name = "console"
 urlpatterns = [
@@ -15,6 +15,7 @@ urlpatterns = [
     path("/switch", operations.switch_group, name="switch"),
     path("/stack", stack_operations.stack, name="stack"),
     path("/fault", stack_operations.fault, name="fault"),
+    path("/rush", rush.start_rush, name="rush"),
     path("/audit", operations.audit, name="audit"),
     path("/letters", dead_letters.letters, name="letters"),
     path("/letters/<row_id:number>", dead_letters.letter, name="letter"),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from seckill.stack.child_processes import free_ports
 from tests.journeys.stack import Stack
 
 LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep")
@@ -28,7 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("stack"), *(part for scale in SCALE for part in ("--scale", scale)))
+    [locust] = free_ports(1)  # a test of the front page starts Locust there
+    stack = Stack(
+        tmp_path_factory.mktemp("stack"),
+        *(part for scale in SCALE for part in ("--scale", scale)),
+        SECKILL_LOCUST_URL=f"http://127.0.0.1:{locust}",
+    )
     stack.start()
     yield stack
     assert stack.stop() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -54,12 +55,22 @@ def test_the_shops_pages_are_accessible(stack: Stack, visit: Open) -> None:
 
 def test_the_consoles_pages_are_accessible(stack: Stack, visit: Open, password: str) -> None:
     page = enter(visit, password)
-    expect(page.locator("#hops tr")).to_have_count(7)
+    expect(page.locator("#processes li").first).to_be_visible()
     expect(page.locator("#verdict")).not_to_have_text("–")
     checked = {"board": findings(page)}
     page.emulate_media(color_scheme="dark")
     checked["board, dark"] = findings(page)
-    for path in ("/console/letters?all=1", "/console/trace?id=axe", "/console/reports", "/console/audit"):
+    page.get_by_role("button", name=re.compile("^decide")).click()
+    page.locator("details.judge summary").first.click()
+    for name in ("d-sale", "d-refund", "d-consumers", "d-faults", "d-keys"):
+        page.locator(f"[data-opens={name}]").click()
+        checked[f"{name}, dark"] = findings(page)
+        page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 390, "height": 844})
+    checked["board, phone"] = findings(page)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.emulate_media(color_scheme="light")
+    for path in ("/start", "/console/letters?all=1", "/console/trace?id=axe", "/console/reports", "/console/audit"):
         page.goto(path)
         checked[path] = findings(page)
     assert {path: found for path, found in checked.items() if found} == {}

@@ -42,14 +42,15 @@ def test_the_board_shows_the_sale_and_a_pause_is_audited(stack: Stack, visit: Op
 
     page = enter(visit, password)
     expect(page.locator("#verdict")).to_have_text(re.compile("hold", re.I))
+    expect(page.locator("#invariants .judge")).to_have_count(4)
     expect(page.locator("#invariants li")).to_have_count(20)
-    expect(page.locator("#hops tr")).to_have_count(7)
+    expect(page.locator("[data-hop]")).to_have_count(7)
     expect(page.locator("#outcomes")).to_contain_text("awaiting payment")
     expect(page.locator("#rates svg")).to_have_attribute("data-points", re.compile(r"[1-9]"))
     for name in ("offered", "acknowledged", "decided"):
         expect(page.locator(f"#rates path[data-series={name}]")).to_have_attribute("d", re.compile("^M.*L"))
     expect(page.locator("#backlog path[data-series=backlog]")).to_have_attribute("d", re.compile("^M.*L"))
-    hop = page.get_by_role("button", name="decide")
+    hop = page.get_by_role("button", name=re.compile("^decide: .* lag"))
     hop.focus()
     for _ in range(3):  # the board is updated, and the keyboard focus stays
         page.wait_for_event("response", lambda answer: "/console/live" in answer.url)
@@ -60,14 +61,18 @@ def test_the_board_shows_the_sale_and_a_pause_is_audited(stack: Stack, visit: Op
     expect(page.locator("#partition-rows")).to_contain_text("inventory.1")
     expect(page.locator("#processes")).to_contain_text("inventory.1")
 
-    page.get_by_label("Sale", exact=True).select_option(str(sale))
+    page.keyboard.press("Escape")
+    expect(page.locator("#partitions")).to_be_hidden()
+
+    choose_sale(page, sale)
     page.get_by_role("button", name="Pause").click()
     expect(notice(page)).to_contain_text(f"Sale {sale} is paused.")
     assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("paused",)]
     expect(page.locator("#rates [data-moment*='sale paused']").first).to_be_attached()
-    expect(page.locator("#sales")).to_contain_text("paused")
-    page.get_by_label("Sale", exact=True).select_option(str(sale))
-    page.get_by_role("button", name="Open").click()
+    expect(page.locator("#events")).to_contain_text(f"sale paused · sale {sale} · olga")
+    expect(page.locator(".top")).to_contain_text("paused")
+    choose_sale(page, sale)
+    page.get_by_role("button", name="Open", exact=True).click()
     expect(notice(page)).to_contain_text("is open.")
     assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("open",)]
     page.get_by_role("link", name="Audit").click()
@@ -81,12 +86,12 @@ def test_the_board_shows_the_sale_and_a_pause_is_audited(stack: Stack, visit: Op
 def test_closing_a_sale_needs_a_confirmation(stack: Stack, visit: Open, password: str) -> None:
     sale = stack.create_sale(1)
     page = enter(visit, password)
-    page.get_by_label("Sale", exact=True).select_option(str(sale))
+    choose_sale(page, sale)
     page.once("dialog", lambda question: question.dismiss())
-    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Close", exact=True).click()
     assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("open",)]
     page.once("dialog", lambda question: question.accept())
-    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Close", exact=True).click()
     expect(notice(page)).to_contain_text("is closed.")
     assert stack.query("SELECT state FROM inventory_sale WHERE id = %s", sale) == [("closed",)]
 
@@ -94,7 +99,8 @@ def test_closing_a_sale_needs_a_confirmation(stack: Stack, visit: Open, password
 def test_a_consumer_is_switched_off_and_on(visit: Open, password: str) -> None:
     page = enter(visit, password)
     for press, still in (("Switch off", "notify.email"), ("Switch on", "–")):
-        page.get_by_label("Consumer (the sale works without it)").select_option("notify.email")
+        page.get_by_role("button", name="Consumers…").click()
+        page.get_by_label("Consumer", exact=True).select_option("notify.email")
         page.get_by_role("button", name=press).click()
         expect(notice(page)).to_contain_text("Done.")
         expect(page.locator("#off")).to_have_text(still)
@@ -102,10 +108,55 @@ def test_a_consumer_is_switched_off_and_on(visit: Open, password: str) -> None:
 
 def test_a_killed_process_restarts(stack: Stack, visit: Open, password: str) -> None:
     page = enter(visit, password)
-    page.get_by_label("Process or service").fill("inventory.sweep")
+    tile = page.get_by_role("button", name=re.compile("^inventory.sweep"))
+    tile.click()
+    expect(page.get_by_role("dialog")).to_contain_text("nothing may be lost or oversold")
+    page.keyboard.press("Escape")
+    expect(tile).to_be_focused()
+    page.keyboard.press("Enter")
     page.get_by_role("button", name="kill -9", exact=True).click()
     expect(notice(page)).to_contain_text("inventory.sweep killed.")
-    expect(page.locator("#processes")).to_contain_text("inventory.sweep up ↻ 1")
+    expect(page.locator("#processes")).to_contain_text("inventory.sweepup · ↻ 1")
+    expect(page.locator("#events")).to_contain_text("inventory.sweep was down for")
+
+
+def test_shortcuts_open_dialogs_and_can_be_switched_off(visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    expect(page.locator("[data-hop]").first).to_contain_text("/s")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
+    page.get_by_label("use shortcuts of a single key").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("s")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    page.get_by_label("use shortcuts of a single key").check()
+    page.keyboard.press("Escape")
+    page.keyboard.press("s")
+    expect(page.get_by_role("dialog")).to_contain_text("Operate a sale")
+    page.keyboard.press("r")
+    expect(page.get_by_role("dialog")).to_have_count(1)  # no shortcut while a dialog is open
+
+
+def test_the_board_does_not_move_while_it_is_updated(visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    expect(page.locator("#processes li").first).to_be_visible()
+    expect(page.locator("#verdict")).to_have_text(re.compile("hold", re.I))
+    page.evaluate(
+        """window.shifted = 0; new PerformanceObserver((list) => {
+          for (const each of list.getEntries()) window.shifted += each.value;
+        }).observe({ type: "layout-shift" })"""
+    )
+    for _ in range(8):
+        page.wait_for_event("response", lambda answer: "/console/live" in answer.url)
+    assert page.evaluate("window.shifted") < 0.01
+    page.evaluate("document.querySelector('.top').style.marginBottom = '200px'")
+    page.wait_for_function("window.shifted > 0.01")  # the control: a shift is noticed
+
+
+def choose_sale(page: Page, sale: int) -> None:
+    page.get_by_role("button", name="Sale…").click()
+    page.get_by_label("Sale", exact=True).select_option(str(sale))
 
 
 def notice(page: Page) -> Locator:
@@ -126,7 +177,7 @@ def test_the_stock_is_adjusted_and_an_impossible_adjustment_is_refused(
     sale = stack.create_sale(2)
     page = enter(visit, password)
     for units, text in (("3", "5 units are available now."), ("-6", "cannot remove 6 units")):
-        page.get_by_label("Sale", exact=True).select_option(str(sale))
+        choose_sale(page, sale)
         page.get_by_label("Units to add").fill(units)
         page.get_by_role("button", name="Adjust the stock").click()
         expect(notice(page)).to_contain_text(text)
@@ -148,9 +199,11 @@ def test_a_paid_order_is_refunded_once_and_its_unit_is_on_sale_again(stack: Stac
 
     page = enter(visit, password)
     for text in ("Refunded. The money has been returned.", f"order {order} is REFUNDED"):
+        page.get_by_role("button", name="Refund…").click()
         page.get_by_label("Order id").fill(order)
         page.get_by_label("return its units to the sale").check()
         page.locator("#because").fill("it was dented")
+        page.once("dialog", lambda question: question.accept())
         page.get_by_role("button", name="Refund the order").click()
         expect(notice(page)).to_contain_text(text)
     [(state, units)] = stack.query(
@@ -167,13 +220,13 @@ def test_a_paid_order_is_refunded_once_and_its_unit_is_on_sale_again(stack: Stac
 def test_a_service_is_scaled_up_and_down(stack: Stack, visit: Open, password: str) -> None:
     page = enter(visit, password)
     for count in ("2", "1"):
-        page.get_by_label("Process or service").fill("orders")
-        page.get_by_label("How many", exact=True).fill(count)
+        page.get_by_role("button", name=re.compile("^orders.1")).click()
+        page.get_by_label("Processes of this service").fill(count)
         page.get_by_role("button", name="Scale").click()
         expect(notice(page)).to_contain_text("orders scaled.")
-        second = page.locator("#processes li", has_text="orders.2")
+        second = page.locator("[data-process='orders.2']")
         if count == "2":
-            expect(second).to_have_class("holds")
+            expect(second).to_have_class("tile up")
         else:
             expect(second).to_have_count(0)
     audited(page, "service scaled orders count=2 done", "service scaled orders count=1 done")
@@ -182,6 +235,8 @@ def test_a_service_is_scaled_up_and_down(stack: Stack, visit: Open, password: st
 def test_the_sale_continues_after_redis_is_emptied(stack: Stack, visit: Open, password: str) -> None:
     sale = stack.create_sale(1)
     page = enter(visit, password)
+    page.get_by_role("button", name="Inject a fault…").click()
+    page.once("dialog", lambda question: question.accept())
     page.get_by_role("button", name="Empty Redis").click()
     expect(notice(page)).to_contain_text("rebuilt from the ledger")
     buyer = Buyer(stack, "after")
@@ -192,9 +247,10 @@ def test_the_sale_continues_after_redis_is_emptied(stack: Stack, visit: Open, pa
 
 def test_the_board_says_when_it_gets_no_answer(stack: Stack, visit: Open, password: str) -> None:
     page = enter(visit, password)
-    expect(page.locator("#hops tr")).to_have_count(7)
+    expect(page.locator("#verdict")).to_have_text(re.compile("hold", re.I))
     page.route("**/console/live*", lambda route: route.abort())
-    expect(page.locator("#no-answer")).to_be_visible()
+    expect(page.locator("#no-answer")).to_contain_text("No answer from the console for 3 s.")
+    expect(page.locator("#verdict")).to_have_text(re.compile("No verdict"))
     page.unroute("**/console/live*")
     expect(page.locator("#no-answer")).to_be_hidden()
 

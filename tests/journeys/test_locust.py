@@ -33,6 +33,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 PATIENCE_S = 120.0
 
 
+def sale(number: int, closes_at_ms: int) -> dict[str, object]:
+    names = {"name": "Gong", "sku": "phone", "state": "open"}
+    return names | {"id": number, "opens_at_ms": 0, "closes_at_ms": closes_at_ms}
+
+
 class Shop(BaseHTTPRequestHandler):
     """A small gateway that accepts every request, and then answers that the sale is sold out."""
 
@@ -50,7 +55,7 @@ class Shop(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.endswith("/sales"):
-            self._answer(200, {"sales": [{"id": 3}, {"id": 7}]})
+            self._answer(200, {"sales": [sale(3, 2**50), sale(7, 2**50), sale(9, 1)]})
         else:
             self._answer(200, {"state": self.state, "opens_at_ms": 0, "now_ms": 0})
 

@@ -1,7 +1,9 @@
 // A live chart over time: lines, areas, bands and moments on axes that do not jump. It draws SVG, so the style sheet
 // gives it its colours, light and dark, and a test can read what is drawn from data attributes.
 
-const PADDING = { top: 24, right: 112, bottom: 24, left: 64 };
+const PADDING = { top: 24, bottom: 24, left: 64 };
+const LABELS_PX = 104; // room at the right for the name of a line
+const NARROW_PX = 560; // a narrower chart has no names at its lines; the page lists them above it
 const GAP_MS = 3000; // no line is drawn across a longer silence
 const LABEL_PX = 14;
 const TOP_MIN = 10;
@@ -34,6 +36,20 @@ export function timeTicks(from, to) {
   return ticks;
 }
 
+const MINUTE_MS = 60_000;
+export const WINDOW_MS = 5 * MINUTE_MS;
+const FIRST_WINDOW_MS = 2 * MINUTE_MS;
+
+// The time axis of a chart whose first point was at `firstAt`. It stands still and fills: first two minutes, then five;
+// after that it moves on by whole minutes, so that lines do not creep.
+export function timeWindow(firstAt, now) {
+  const from = Math.floor(firstAt / 10_000) * 10_000;
+  if (now <= from + FIRST_WINDOW_MS) return { from, to: from + FIRST_WINDOW_MS };
+  if (now <= from + WINDOW_MS) return { from, to: from + WINDOW_MS };
+  const to = Math.ceil(now / MINUTE_MS) * MINUTE_MS;
+  return { from: to - WINDOW_MS, to };
+}
+
 // Keeps labels apart: each moves down until it is clear of the one above it.
 export function spread(positions, distance) {
   const order = positions.map((y, index) => ({ y, index })).sort((a, b) => a.y - b.y);
@@ -43,12 +59,24 @@ export function spread(positions, distance) {
   return result;
 }
 
+// Outages that overlap become one band, named after the first of them and the number of the others.
+export function mergeBands(marks, now) {
+  const bands = [];
+  for (const mark of [...marks].sort((a, b) => a.at_ms - b.at_ms)) {
+    const end = mark.until_ms ?? now;
+    const last = bands.at(-1);
+    if (!last || mark.at_ms > last.end) bands.push({ at: mark.at_ms, end, names: [mark.label] });
+    else Object.assign(last, { end: Math.max(last.end, end), names: [...new Set([...last.names, mark.label])] });
+  }
+  return bands.map(({ at, end, names }) => ({ at, end, label: names.length > 1 ? `${names[0]} +${names.length - 1}` : names[0] }));
+}
+
 export class TimeChart {
   // `series`: [{ name, label, area, dashed }], in the order of the columns of a point after its time.
-  constructor(box, { series, valueLabel, timeLabel, formatValue, formatTime }) {
-    Object.assign(this, { box, series, valueLabel, timeLabel, formatValue, formatTime });
+  constructor(box, { series, valueLabel, formatValue, formatTime }) {
+    Object.assign(this, { box, series, valueLabel, formatValue, formatTime });
     this.top = TOP_MIN;
-    this.data = { from: 0, to: 1, points: [], marks: [] };
+    this.data = { from: 0, to: 1, now: 1, points: [], marks: [] };
     this.root = svg("svg", { class: "chart-svg", "aria-hidden": "true" });
     this.readout = svg("g", { class: "readout" });
     box.append(this.root);
@@ -70,7 +98,8 @@ export class TimeChart {
   #draw() {
     const { clientWidth: width, clientHeight: height } = this.box;
     if (!width || !height) return;
-    this.plotWidth = Math.max(1, width - PADDING.left - PADDING.right);
+    this.isNarrow = width < NARROW_PX;
+    this.plotWidth = Math.max(1, width - PADDING.left - (this.isNarrow ? 16 : LABELS_PX));
     this.plotHeight = Math.max(1, height - PADDING.top - PADDING.bottom);
     const points = this.data.points.filter((point) => point[0] >= this.data.from);
     this.visible = points;
@@ -78,11 +107,11 @@ export class TimeChart {
     this.root.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.root.dataset.points = points.length;
     this.root.dataset.top = this.top;
-    this.root.replaceChildren(this.#axes(width, height), this.#marks(), this.#lines(points), this.#labels(points), this.readout);
+    this.root.replaceChildren(this.#axes(), this.#marks(), this.#lines(points), this.#labels(points), this.readout);
     if (this.pointerX !== null) this.#point(this.pointerX);
   }
 
-  #axes(width, height) {
+  #axes() {
     const group = svg("g", { class: "axes" });
     const right = PADDING.left + this.plotWidth;
     const bottom = PADDING.top + this.plotHeight;
@@ -100,29 +129,36 @@ export class TimeChart {
         svg("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.formatTime(at)),
       );
     }
-    group.append(
-      svg("text", { x: 0, y: 12, class: "axis-label" }, this.valueLabel),
-      svg("text", { x: width, y: bottom + 18, "text-anchor": "end", class: "axis-label" }, this.timeLabel),
-    );
+    group.append(svg("text", { x: 0, y: 12, class: "axis-label" }, this.valueLabel));
     return group;
   }
 
   #marks() {
     const group = svg("g", { class: "chart-marks" });
     const right = PADDING.left + this.plotWidth;
-    const visible = this.data.marks.filter((mark) => mark.at_ms <= this.data.to && (mark.until_ms ?? Infinity) >= this.data.from);
-    for (const [row, mark] of visible.entries()) {
-      const left = Math.max(PADDING.left, this.#x(mark.at_ms));
-      const end = Math.min(right, this.#x(mark.until_ms ?? this.data.to));
-      const isBand = mark.kind === "down";
-      const width = isBand ? Math.max(2, end - left) : 1;
-      const each = svg("g", { class: mark.kind, [isBand ? "data-band" : "data-moment"]: mark.label });
-      each.append(
-        svg("rect", { x: left, y: PADDING.top, width, height: this.plotHeight }),
-        svg("text", { x: left + 4, y: PADDING.top + 12 + LABEL_PX * (row % 4) }, mark.label),
-      );
-      group.append(each);
+    const { from, to, now } = this.data;
+    const visible = this.data.marks.filter((mark) => mark.at_ms <= to && (mark.until_ms ?? Infinity) >= from);
+    const bands = mergeBands(visible.filter((mark) => mark.kind === "down"), now);
+    for (const band of bands) {
+      const left = Math.max(PADDING.left, this.#x(band.at));
+      const width = Math.max(2, Math.min(right, this.#x(band.end)) - left);
+      group.append(this.#mark({ class: "down", "data-band": band.label }, left, width, 3, band.label));
     }
+    const moments = visible.filter((mark) => mark.kind !== "down");
+    for (const [row, mark] of moments.entries()) {
+      const isRepeated = moments[row - 1]?.label === mark.label && mark.at_ms - moments[row - 1].at_ms < GAP_MS;
+      const text = this.isNarrow || isRepeated ? "" : mark.label; // the list of events beside the chart has it
+      group.append(this.#mark({ class: mark.kind, "data-moment": mark.label }, this.#x(mark.at_ms), 1, row % 3, text));
+    }
+    return group;
+  }
+
+  #mark(attributes, x, width, row, text) {
+    const group = svg("g", attributes);
+    group.append(
+      svg("rect", { x, y: PADDING.top, width, height: this.plotHeight }),
+      svg("text", { x: x + 4, y: PADDING.top + 12 + LABEL_PX * row }, text),
+    );
     return group;
   }
 
@@ -146,16 +182,17 @@ export class TimeChart {
     return group;
   }
 
-  // The name of each line stands at its end, so no legend is needed.
+  // The name of each line follows its end, so no legend is needed.
   #labels(points) {
     const group = svg("g", { class: "line-labels" });
     const last = points.at(-1);
-    if (!last) return group;
+    if (!last || this.isNarrow) return group;
+    const x = Math.min(this.#x(last[0]), PADDING.left + this.plotWidth) + 8;
     const wanted = this.series.map((_, index) => this.#y(last[index + 1]) + 4);
     const overflow = Math.max(0, Math.max(...spread(wanted, LABEL_PX)) - (PADDING.top + this.plotHeight + 4));
     const placed = spread(wanted, LABEL_PX).map((y) => y - overflow);
     for (const [index, series] of this.series.entries())
-      group.append(svg("text", { x: PADDING.left + this.plotWidth + 8, y: placed[index], class: series.name }, series.label));
+      group.append(svg("text", { x, y: placed[index], class: series.name }, series.label));
     return group;
   }
 

@@ -1,0 +1,100 @@
+"""The front page, `/start`: what runs, the sale, the last report, and three things to do next.
+
+It exists where the console does. Outside development it shows nothing of the stack without a sign-in. Its forms go to
+the console's own operations.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from gateway import redis_clock, sales
+from gateway.pages.sale_phase import SalePhase, sale_phase
+from inventory.events import SaleView
+from seckill.console import reports, rush
+from seckill.console.permissions import permissions_of
+from seckill.console.reports import ReportRow
+from seckill.console.stack_operations import available_faults
+from seckill.console.staff import check_host
+from seckill.stack import control
+from seckill.stack.services import Layout
+from seckill.web.pages import html_page
+from seckill.web.problems import Problem
+from seckill.web.running_sale import importance
+
+
+class RunningStack(NamedTuple):
+    """`missing`: the names of the processes that are not up."""
+
+    up: int
+    total: int
+    missing: list[str]
+
+
+class ShownSale(NamedTuple):
+    view: SaleView
+    phase: SalePhase
+    now_ms: int
+
+
+@require_GET
+@html_page
+def start(request: HttpRequest) -> HttpResponse:
+    check_host(request)
+    permissions = permissions_of(request.user)
+    context: dict[str, Any] = {
+        "may": {permission.value: True for permission in permissions},
+        "is_shown": bool(permissions) or settings.ENVIRONMENT.development,
+    }
+    if context["is_shown"]:
+        context |= {
+            "has_stack": bool(settings.ENVIRONMENT.stack_folder),
+            "stack": read_stack(),
+            "sale": find_sale(),
+            "report": last_report(),
+            "faults": available_faults(),
+            "locust": rush.locust_state().value,
+            "locust_url": settings.ENVIRONMENT.locust_url,
+            "buyers": rush.BUYERS,
+            "buyers_max": rush.BUYERS_MAX,
+            "seconds": rush.SECONDS,
+            "seconds_max": rush.SECONDS_MAX,
+        }
+    return render(request, "console/start.html", context)
+
+
+def read_stack() -> RunningStack | None:
+    """None if there is no stack, or if it does not answer."""
+    folder = settings.ENVIRONMENT.stack_folder
+    if not folder:
+        return None
+    try:
+        rows = control.send_command(Layout(Path(folder)), {"command": "status"})["instances"]
+    except (OSError, KeyError, ValueError):
+        return None
+    missing = [row["name"] for row in rows if row["state"] != "up"]
+    return RunningStack(len(rows) - len(missing), len(rows), missing)
+
+
+def find_sale() -> ShownSale | None:
+    """The running sale, else the next one; None without any, or while Redis does not answer."""
+    try:
+        views = sales.list_sales()
+    except Problem:
+        return None
+    now_ms = redis_clock.now_ms()
+    views.sort(key=lambda view: importance(view.id, view.state, view.opens_at_ms, view.closes_at_ms, now_ms))
+    return ShownSale(views[0], sale_phase(views[0], now_ms), now_ms) if views else None
+
+
+def last_report() -> ReportRow | None:
+    """The newest report with a result."""
+    folder = reports.reports_folder()
+    rows = [] if folder is None else reports.list_reports(folder)
+    return next((row for row in rows if row.counts), None)
