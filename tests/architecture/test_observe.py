@@ -43,12 +43,11 @@ Shown = dict[str, set[str]]
 """Labels of each metric."""
 
 
-def host(job: dict[str, Any]) -> str:
-    """The service that a job scrapes."""
-    [found] = [target.partition(":")[0] for group in job.get("static_configs", ()) for target in group["targets"]] or [
-        name for group in job["dns_sd_configs"] for name in group["names"]
+def hosts(job: dict[str, Any]) -> list[str]:
+    """The services that a job scrapes."""
+    return [target.partition(":")[0] for group in job.get("static_configs", ()) for target in group["targets"]] or [
+        str(name) for group in job["dns_sd_configs"] for name in group["names"]
     ]
-    return str(found)
 
 
 def shown_by(service: str) -> Shown:
@@ -58,7 +57,7 @@ def shown_by(service: str) -> Shown:
         return OF_HAPROXY
     if service == "gateway":
         return _labels_of(of_gateway.REGISTRY)
-    if service == "mqcore":
+    if service.startswith("mqcore"):
         metrics = Metrics()
         nothing = cast(Any, None)  # these are computed on request
         gauges.declare_gauges(metrics, nothing, nothing, nothing, nothing)
@@ -106,7 +105,8 @@ def everything() -> Shown:
     """All published metrics; Prometheus adds the labels `job` and `instance`."""
     found = dict(OF_PROMETHEUS)
     for job in ASKED:
-        found |= shown_by(host(job))
+        for host in hosts(job):
+            found |= shown_by(host)
     return {name: {*labels, "job", "instance"} for name, labels in found.items()}
 
 
@@ -138,9 +138,17 @@ def panels() -> list[dict[str, Any]]:
 
 
 def test_prometheus_scrapes_existing_services_that_publish_metrics() -> None:
-    hosts = [host(job) for job in ASKED]
-    assert len(set(hosts)) == len(hosts) and set(hosts) <= set(SERVICES)
-    assert [each for each in hosts if not shown_by(each)] == []
+    scraped = [host for job in ASKED for host in hosts(job)]
+    assert len(set(scraped)) == len(scraped) and set(scraped) <= set(SERVICES)
+    assert [each for each in scraped if not shown_by(each)] == []
+
+
+def test_prometheus_scrapes_every_broker_under_a_job_of_its_kind() -> None:
+    """A broker that does not run has no address, so the profile that it belongs to decides whether it is a target."""
+    brokers = {name for name, service in SERVICES.items() if "mqcore" in map(str, service.get("command", ()))}
+    scraped = {host: job["job_name"] for job in ASKED for host in hosts(job)}
+    assert brokers == {"mqcore", "mqcore-1", "mqcore-2", "mqcore-3"} <= set(scraped)
+    assert {scraped[name] for name in brokers - {"mqcore"}} == {"mqcore-cluster"}
 
 
 @pytest.mark.parametrize("alarm", alarms(), ids=lambda alarm: str(alarm["alert"]))
