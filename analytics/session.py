@@ -51,6 +51,8 @@ def spark_settings(master: str, folder: Path, more: Mapping[str, str] | None = N
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.kafka.consumer.cache.capacity": "512",  # a batch reads each of the 48 partitions several times
         "spark.ui.showConsoleProgress": "false",
+        # Plans and pages of Spark show the options of a source; these hold the password of a Kafka cluster.
+        "spark.sql.redaction.options.regex": "(?i)url|secret|password|jaas|keystore",
     }
     if master.startswith("local"):
         log = folder / "log4j2.properties"

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analytics.faults import StatsFault
+from seckill.config.kafka_clients import client_options, spark_options
 from seckill.messaging import kafka_cluster
+from seckill.messaging.kafka_acls import SPARK_GROUPS
 from seckill.messaging.topics import TOPICS
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def find_cut(bootstrap_servers: str, from_ms: int | None = None) -> Cut:
 
     try:
         consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap_servers, client_id="stats", bootstrap_timeout_ms=BOOTSTRAP_MS
+            **client_options(bootstrap_servers), client_id="stats", bootstrap_timeout_ms=BOOTSTRAP_MS
         )
     except KafkaError as fault:
         raise StatsFault(f"no broker answers at {bootstrap_servers} ({fault}); is the stack up?") from fault
@@ -95,7 +97,8 @@ def read_stream(spark: SparkSession, bootstrap_servers: str, most_records: int) 
 
 def _options(bootstrap_servers: str) -> dict[str, str]:
     return {
-        "kafka.bootstrap.servers": bootstrap_servers,
+        **spark_options(bootstrap_servers),
+        "groupIdPrefix": SPARK_GROUPS,
         "subscribe": ",".join(TOPICS),
         "kafka.isolation.level": "read_committed",
         # Each task fetches once more at its known end. The default wait there would cost half a second, 48 times.

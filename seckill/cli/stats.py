@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seckill.cli.context import CommandError, data_folder, use_stack_addresses
+from seckill.cli.kafka_options import Kafka, KafkaConfig, use_cluster
 from seckill.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from seckill.config.environment import Environment
 
+SERVICE = "analytics"
 stats = typer.Typer(no_args_is_help=True, help="Statistics of the sale, computed by Spark from its topics.")
 
 Master = Annotated[str, typer.Option(help="address of a Spark cluster, or local[*] for this machine")]
@@ -58,6 +60,8 @@ def replay(
         typer.Option("--from", metavar="TIME", show_default=False,
                      help="only records from this time on: 2026-11-11T20:00:00+08:00, or milliseconds since 1970"),
     ] = None,
+    kafka: Kafka = None,
+    kafka_config: KafkaConfig = None,
 ) -> None:  # fmt: skip
     """Count everything in the topics from the start, and end."""
     import psycopg
@@ -69,6 +73,7 @@ def replay(
     from analytics.jobs.replay import run_replay
     from analytics.progress import progress_bar
 
+    use_cluster(kafka, kafka_config, SERVICE)
     environment, folder = _environment(), _statistics_folder()
     from_ms = None if since is None else parse_time_ms(since)
     spark_settings = parse_spark_settings(settings or ())
@@ -107,6 +112,8 @@ def live(
     every: Annotated[float, typer.Option(metavar="SECONDS", help="time between two batches")] = 5.0,
     most: Annotated[int, typer.Option(metavar="RECORDS", help="most records in one batch")] = 200_000,
     remember: Annotated[str, typer.Option(metavar="TIME", help="how long a duplicate is recognised")] = "1 day",
+    kafka: Kafka = None,
+    kafka_config: KafkaConfig = None,
 ) -> None:  # fmt: skip
     """Count records as they arrive, until Ctrl-C; the next start continues there."""
     from analytics import session, sources, spark_jars
@@ -115,6 +122,7 @@ def live(
     from analytics.progress import BatchLines
     from seckill.messaging import ready_file
 
+    use_cluster(kafka, kafka_config, SERVICE)
     environment, folder = _environment(), _statistics_folder()
     if every < 0 or most < 1:
         raise CommandError("--every must not be negative, --most must be at least 1")

@@ -7,26 +7,22 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import urlopen
 from uuid import UUID
 
 import psycopg
 import pytest
 
 from seckill.stack.broker_process import BrokerProcess
-from seckill.stack.child_processes import free_port
+from tests.journeys.spark_cluster import spark_cluster
 from tests.journeys.statistics_world import (
     BATCHES_OF_STREAM,
     KINDS,
     NO_CODE,
     OF_REPLAY,
-    QUICK_JAVA,
     RECORDS,
     TABLES,
     StatisticsWorld,
@@ -219,51 +215,17 @@ def test_invalid_commands_explain_the_error_in_one_line(world: StatisticsWorld, 
     assert "no broker answers at 127.0.0.1:9" in done.stderr
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """The address of a standalone Spark cluster with a master and a worker."""
-    import pyspark
-
-    launcher = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-    port, web = free_port(), free_port()
-    address = f"spark://127.0.0.1:{port}"
-    roles = (
-        ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)),
-        ("worker.Worker", address, "--host", "127.0.0.1", "--webui-port", str(free_port()), "--cores", "2",
-         "--memory", "1g", "--work-dir", str(tmp_path / "work")),
-    )  # fmt: skip
-    with ExitStack() as running:
-        for role, *words in roles:
-            log = running.enter_context((tmp_path / f"{role}.log").open("wb"))
-            command = [launcher, f"org.apache.spark.deploy.{role}", *words]
-            environment = os.environ | QUICK_JAVA | {"SPARK_DAEMON_MEMORY": "256m"}
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-            running.callback(process.wait, 30)
-            running.callback(process.terminate)
-        deadline = time.monotonic() + 60
-        while '"aliveworkers" : 1' not in _asked(f"http://127.0.0.1:{web}/json/"):
-            assert time.monotonic() < deadline, (tmp_path / "master.Master.log").read_text()
-            time.sleep(0.2)
-        yield address
-
-
-def _asked(url: str) -> str:
-    try:
-        with urlopen(url, timeout=5) as answer:
-            return str(answer.read(), "utf-8")
-    except OSError:
-        return ""
-
-
-def test_a_cluster_gives_the_same_counts_as_one_machine(world: StatisticsWorld, cluster: str) -> None:
-    done = world.stats(
-        "replay", "--master", cluster, "--set", "spark.driver.host=127.0.0.1", "--set", "spark.executor.memory=512m",
-        "--set", "spark.sql.shuffle.partitions=2", *NO_CODE,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert world.kinds("replay") == KINDS
-    assert world.query(f"SELECT sum(records)::int {OF_REPLAY}") == [(RECORDS,)]
-    assert list((world.folder / "work").glob("app-*/0")), "no executor of the cluster did any work"
+def test_a_cluster_gives_the_same_counts_as_one_machine(world: StatisticsWorld, tmp_path: Path) -> None:
+    """With one worker; tests/journeys/test_stats_cluster.py has two, and kills one."""
+    with spark_cluster(tmp_path, workers=1, cores=2, memory="1g") as cluster:
+        done = world.stats(
+            "replay", "--master", cluster.address, "--set", "spark.driver.host=127.0.0.1",
+            "--set", "spark.executor.memory=512m", "--set", "spark.sql.shuffle.partitions=2", *NO_CODE,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert world.kinds("replay") == KINDS
+        assert world.query(f"SELECT sum(records)::int {OF_REPLAY}") == [(RECORDS,)]
+        assert cluster.worked() == {0}, "no executor of the cluster did any work"
 
 
 @pytest.mark.needs("java", "mvn")
