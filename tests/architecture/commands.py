@@ -44,12 +44,12 @@ def problem_with(command: str) -> str:
     if tool == "docker":
         return "" if (ROOT / "docker-compose.yml").exists() else "there is no docker-compose.yml"
     if words[:1] == ["-m"]:
-        return _argparse_error(f"{words[1]}.__main__", words[2:])
+        return _argparse_error(words[1], words[2:])
     if tool == ".venv/bin/pytest":
         return ", ".join(f"there is no {word}" for word in words if word[0] != "-" and not (ROOT / word).exists())
     if tool == ".venv/bin/seckill":
         return usage_error(words)
-    return _argparse_error("mqcore.__main__", words) if tool == ".venv/bin/mqcore" else ""
+    return _argparse_error("mqcore", words) if tool == ".venv/bin/mqcore" else ""
 
 
 def usage_error(words: Sequence[str]) -> str:
@@ -73,6 +73,8 @@ def usage_error(words: Sequence[str]) -> str:
 def _argparse_error(module: str, words: list[str]) -> str:
     try:
         found = importlib.import_module(module)
+        if hasattr(found, "__path__"):  # a package
+            found = importlib.import_module(f"{module}.__main__")
     except ModuleNotFoundError as missing:
         return str(missing)
     return _rejection_by(found._parser(), words) if hasattr(found, "_parser") else ""

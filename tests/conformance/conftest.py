@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from seckill.stack.broker_process import BrokerProcess
+from tests.broker_factory import factory
 from tests.conformance.line import Line
 from tests.conformance.peer import make_broker
 from tests.conformance.raw import Wire
@@ -29,16 +30,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def new_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
     """Makes brokers that are not started yet, and that the test may stop and kill."""
-    made: list[BrokerProcess] = []
-
-    def make(**settings: str) -> BrokerProcess:
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        made.append(make_broker(tmp_path / f"broker-{len(made)}", named))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
+    with factory(make_broker, tmp_path, end=BrokerProcess.stop) as new:
+        yield new
 
 
 @pytest.fixture

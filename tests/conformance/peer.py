@@ -18,12 +18,14 @@ from confluent_kafka.admin import AdminClient
 
 from loadtest.kafka_jars import java
 from seckill.stack.broker_cluster import BrokerCluster
+from seckill.stack.broker_network import NODES
 from seckill.stack.broker_process import BrokerProcess
 from seckill.stack.child_processes import free_port
 from seckill.stack.health_checks import is_broker
 
 IS_KAFKA = os.environ.get("TEST_BROKER") == "kafka"
 IS_CLUSTER = os.environ.get("TEST_BROKER") == "cluster"
+NODE_IDS = NODES if IS_CLUSTER else (0,)
 
 
 def make_broker(folder: Path, settings: Mapping[str, str] | None = None) -> BrokerProcess:

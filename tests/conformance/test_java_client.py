@@ -10,6 +10,7 @@ import pytest
 
 from loadtest.kafka_jars import java
 from seckill.stack.broker_process import BrokerProcess
+from tests.conformance.peer import NODE_IDS
 
 pytestmark = pytest.mark.needs("java", "mvn")
 
@@ -48,7 +49,7 @@ def test_a_static_member_regains_its_partitions_without_a_rebalance(broker: Brok
 
 def test_an_administrator_creates_changes_and_deletes_a_topic(broker: BrokerProcess, topic: str) -> None:
     assert facts(broker, "admin", topic) == {
-        "nodes": "1",
+        "nodes": str(len(NODE_IDS)),
         "controller": "true",
         "created-partitions": "3",
         "created-config": "60000",

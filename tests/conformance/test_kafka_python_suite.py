@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Set
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,9 +22,12 @@ import pytest
 
 from loadtest.kafka_jars import cache_folder
 from seckill.stack.broker_process import BrokerProcess
+from tests.conformance.peer import IS_CLUSTER
 
 FINDINGS = Path(__file__).with_name("kafka_python_findings.md")
 ROW = re.compile(r"^\| `(?P<test>[^`]+)` \| (?P<reason>[^|]+) \|$", re.MULTILINE)
+ON_THREE = "## On three brokers"
+SOMETIMES = "## On three brokers, sometimes"
 MINUTES = 12
 
 # Replaces the module that starts brokers, because an external broker needs no start.
@@ -106,15 +110,22 @@ def outcomes(report: Path) -> dict[str, str]:
     return found
 
 
-def expected_failures() -> dict[str, str]:
-    return {row["test"]: row["reason"].strip() for row in ROW.finditer(FINDINGS.read_text())}
+def findings() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Tests with their reasons: those that fail always, also on three brokers, and there sometimes."""
+    rest, _, sometimes = FINDINGS.read_text().partition(SOMETIMES)
+    always, _, on_three = rest.partition(ON_THREE)
+    always_rows, on_three_rows, sometimes_rows = (
+        {row["test"]: row["reason"].strip() for row in ROW.finditer(part)} for part in (always, on_three, sometimes)
+    )
+    return always_rows, on_three_rows, sometimes_rows
 
 
-def compare(found: dict[str, str], expected: set[str]) -> list[str]:
-    """One line for each problem."""
-    wrong = [f"{name} failed" for name, outcome in found.items() if outcome == "failed" and name not in expected]
+def compare(found: dict[str, str], expected: Set[str], tolerated: Set[str] = frozenset()) -> list[str]:
+    """One line for each problem. `tolerated` tests may pass or fail."""
+    known = expected | tolerated
+    wrong = [f"{name} failed" for name, outcome in found.items() if outcome == "failed" and name not in known]
     wrong += [f"{name} passes: take it out of the findings" for name in expected if found.get(name) == "passed"]
-    wrong += [f"{name} is not a test of the suite" for name in expected if name not in found]
+    wrong += [f"{name} is not a test of the suite" for name in known if name not in found]
     return sorted(wrong)
 
 
@@ -123,14 +134,17 @@ def compare(found: dict[str, str], expected: set[str]) -> list[str]:
 def test_kafka_pythons_own_suite_passes_except_for_the_findings(broker: BrokerProcess, tmp_path: Path) -> None:
     found = run_suite(broker, tmp_path)
     counts = {outcome: list(found.values()).count(outcome) for outcome in ("passed", "failed", "skipped")}
-    assert counts["passed"] > 50, counts
-    wrong = compare(found, set(expected_failures()))
+    assert counts["passed"] >= 50, counts
+    always, on_three, sometimes = findings()
+    wrong = compare(found, {*always, *on_three}, {*sometimes}) if IS_CLUSTER else compare(found, {*always})
     assert not wrong, "\n".join([*wrong, f"{counts}; output in {tmp_path / 'output.txt'}"])
 
 
 def test_every_finding_has_a_reason() -> None:
-    for test, reason in expected_failures().items():
-        assert len(reason.split()) >= 4, test
+    for rows in findings():
+        assert rows
+        for test, reason in rows.items():
+            assert len(reason.split()) >= 4, test
 
 
 def test_a_new_failure_a_stale_row_and_an_unknown_row_are_each_reported() -> None:
@@ -138,3 +152,9 @@ def test_a_new_failure_a_stale_row_and_an_unknown_row_are_each_reported() -> Non
     assert compare(found, {"c", "e"}) == ["a failed"]
     assert compare(found, {"a", "b", "c"}) == ["b passes: take it out of the findings"]
     assert compare(found, {"a", "c", "z"}) == ["z is not a test of the suite"]
+
+
+def test_a_tolerated_test_may_pass_or_fail_but_must_exist() -> None:
+    for outcome in ("passed", "failed"):
+        assert compare({"a": outcome}, set(), {"a"}) == []
+    assert compare({"b": "passed"}, set(), {"a"}) == ["a is not a test of the suite"]

@@ -11,6 +11,7 @@ import pytest
 
 from loadtest.kafka_jars import java
 from seckill.stack.broker_process import BrokerProcess
+from tests.conformance.peer import NODE_IDS
 from tests.conformance.raw import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, Wire
 
 pytestmark = pytest.mark.needs("java", "mvn")
@@ -45,7 +46,11 @@ def test_topics_are_created_described_altered_listed_and_deleted(broker: BrokerP
     description = run(TOPICS, *on(broker), "--describe", "--topic", topic)
     assert "PartitionCount: 3" in description
     assert re.search(r"TopicId: [\w-]{22}\s", description)
-    assert len(re.findall(r"Partition: \d\s+Leader: (\d+)\s+Replicas: \1\s+Isr: \1\s", description)) == 3
+    rows = re.findall(r"Partition: \d\s+Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: ([\d,]+)\s", description)
+    assert len(rows) == 3
+    for leader, replicas, in_sync in rows:
+        assert {int(node) for node in replicas.split(",")} == {int(node) for node in in_sync.split(",")} == {*NODE_IDS}
+        assert leader in replicas.split(",")
     assert topic in run(TOPICS, *on(broker), "--list").split()
     run(TOPICS, *on(broker), "--delete", "--topic", topic)
     assert topic not in run(TOPICS, *on(broker), "--list").split()
@@ -72,11 +77,12 @@ def test_settings_of_the_broker_are_shown(broker: BrokerProcess) -> None:
 
 
 def test_settings_that_kafka_can_change_at_run_time_are_accepted(broker: BrokerProcess) -> None:
-    entity = ("--entity-type", "brokers", "--entity-name", "0")
+    node = str(NODE_IDS[0])
+    entity = ("--entity-type", "brokers", "--entity-name", node)
     changed = "log.cleaner.threads=2,num.io.threads=9,max.connections.per.ip.overrides=[127.0.0.1:50]"
     run(CONFIGS, *on(broker), *entity, "--alter", "--add-config", changed)
     names = ["log.cleaner.threads", "num.io.threads", "max.connections.per.ip.overrides"]
-    resource = {"resource_type": 4, "resource_name": "0"}
+    resource = {"resource_type": 4, "resource_name": node}
     with Wire(broker.port) as wire:
         asked = {"resources": [{**resource, "configuration_keys": names}]}
         (described,) = wire.ask(DESCRIBE_CONFIGS, 4, asked).results

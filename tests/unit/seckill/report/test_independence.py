@@ -1,4 +1,4 @@
-"""The report imports no service; it shares only the table of topics, record positions and addresses with them."""
+"""The report imports no service; it shares only the table of topics, record positions, and how to reach servers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ SHARED = {
     "seckill.messaging.record_position",
     "seckill.messaging.topics",
     "seckill.config.environment",
+    "seckill.config.kafka_clients",
+    "seckill.config.kafka_security",
+    "seckill.config.redis_address",
+    "seckill.resilience",
     "seckill.config.public_bind",
 }
 OURS = ("gateway", "inventory", "orders", "notifications", "loadtest", "mqcore", "seckill", "django")
