@@ -2,49 +2,66 @@
 
     python -m loadtest.benchmarks.cluster --markdown docs/generated/benchmark-cluster.md
 
-Both have three replicas of each partition, `min.insync.replicas=2`, and their default timeouts. One client, librdkafka,
-writes and reads. Each round measures one cluster after the other; the page shows the median of the rounds.
+Both have three replicas of each partition, `min.insync.replicas=2`, acks=all and their default timeouts. The load
+generators are those of the broker's benchmark. Each round starts one cluster after the other and lets it warm up until
+its rates no longer grow, because a Java machine compiles its code while it works.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
 
 from loadtest.benchmarks import machine
+from loadtest.benchmarks.broker.measurement import run_job
 from loadtest.benchmarks.broker.peers import KAFKA_JVM
+from loadtest.benchmarks.broker.report import KAFKA, OURS, Measured
+from loadtest.benchmarks.broker.rows import LESS, MORE, Figure
 from loadtest.kafka_cluster import ApacheKafkaCluster, ApacheKafkaNode
 from loadtest.kafka_jars import KAFKA_VERSION
+from seckill.config.kafka_clients import client_options
 from seckill.stack.broker_cluster import BrokerCluster, ClusterNode
-from seckill.stack.child_processes import wait_until
+from seckill.stack.broker_network import NODES
+from seckill.stack.child_processes import cpu_seconds, wait_until
 
 PARTITIONS = 12
 PATIENCE_S = 60.0
-PACE_PER_S = 2000
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+WARM_UPS_MAX = 8
+STILL_WARMING = 1.1
+"""A load is repeated until its rate is below this multiple of the best one before."""
+LATENCY_TIMES = 2.5  # latencies need a longer measurement than rates
+PROBE_EVERY_S = 0.01
 
-ROWS: dict[str, tuple[str, str, float, bool]] = {
-    "start": ("cold start until three brokers are listed", "s", 0.15, False),
-    "kb": ("records of 1 KB, acks=all, 12 partitions", "records/s", 1.0, True),
-    "cpu": ("CPU of all brokers for it", "s/GB", 0.75, False),
-    "single": ("one record of 100 bytes in each request, acks=all", "requests/s", 0.6, True),
-    "p50": ("end to end at 2,000 a second, acks=all: median", "ms", 1.2, False),
-    "p99": ("end to end at 2,000 a second, acks=all: 99 %", "ms", 1.0, False),
-    "failover": ("leader killed: until its partition acknowledges again", "s", 0.5, False),
-    "memory": ("memory of all brokers after the load", "MB", 0.15, False),
-}
-"""Title, unit, the ratio to Kafka that we aim for, and whether more is better."""
+PRODUCE = ("librdkafka-produce", {"size": 1024, "partitions": PARTITIONS, "acks": "all"})
+PRODUCE_LARGE = ("librdkafka-produce", {"size": 10240, "partitions": PARTITIONS, "acks": "all"})
+UNBATCHED = ("raw-produce", {"size": 100, "batch": 1, "connections": 64, "partitions": PARTITIONS, "acks": "all"})
+CONSUME = ("librdkafka-consume", {"size": 1024, "partitions": PARTITIONS})
+LATENCY = ("latency", {"size": 1024, "acks": "all", "rate": 2000})
+
+ROWS = (
+    Figure("start", "cold start, until three brokers are listed", "s", "", LESS, 0.15),
+    Figure("produce", "produce 1 KB, librdkafka, 12 partitions", "MB/s", "mb_per_s", MORE, 1.0),
+    Figure("cpu", "CPU of all brokers, produce 1 KB", "s/GB", "broker_s_per_gb", LESS, 0.75),
+    Figure("produce-large", "produce 10 KB, librdkafka, 12 partitions", "MB/s", "mb_per_s", MORE, 1.0),
+    Figure("unbatched", "one 100 B record a request, 64 connections", "requests/s", "per_s", MORE, 0.6),
+    Figure("consume", "consume 1 KB, librdkafka, 12 partitions", "MB/s", "mb_per_s", MORE, 0.95),
+    Figure("p50", "end to end at 2,000/s, p50", "ms", "p50", LESS, 1.2),
+    Figure("p99", "end to end at 2,000/s, p99", "ms", "p99", LESS, 1.0),
+    Figure("memory", "memory of all brokers, after all loads", "MB", "", LESS, 0.15),
+    Figure("leader", "leader killed, until a record sent afterwards is acknowledged", "s", "", LESS, 0.5),
+    Figure("controller", "controller killed, until a topic can be created", "s", "", LESS, 0.5),
+)
 
 
 class FullSizeKafka(ApacheKafkaNode):
@@ -56,143 +73,197 @@ class KafkaCluster(ApacheKafkaCluster):
         return FullSizeKafka(number, folder, settings, port, controller_port)
 
 
-KINDS: dict[str, type[BrokerCluster]] = {"mqcore": BrokerCluster, "Kafka": KafkaCluster}
+KINDS: dict[str, type[BrokerCluster]] = {OURS: BrokerCluster, KAFKA: KafkaCluster}
 
 
-def settings_of(cluster: BrokerCluster, **more: Any) -> dict[str, Any]:
-    return {"bootstrap.servers": cluster.address, "log_level": 0, **more}
+# ── one round of one cluster ─────────────────────────────────────────────────────────────────────
 
 
-@contextmanager
-def running(kind: str, folder: Path, figures: dict[str, list[float]]) -> Iterator[BrokerCluster]:
-    cluster = KINDS[kind](folder)
-    for number, node in cluster.nodes.items():
-        node.format(founder=number == 1)
-    began = time.perf_counter()
-    try:
-        for node in cluster.nodes.values():
-            node.launch()
-        wait_until(lambda: brokers_listed(cluster) == len(cluster.nodes), "three brokers", PATIENCE_S, poll_s=0.02)
-        figures["start"].append(time.perf_counter() - began)
-        yield cluster
-    finally:
-        cluster.kill()
+class Round:
+    """The measurements between a cold start and the end of a cluster."""
 
+    def __init__(self, kind: str, folder: Path, seconds: float, rows: dict[str, Measured]) -> None:
+        self.kind = kind
+        self.seconds = seconds
+        self._rows = rows
+        self._cluster = KINDS[kind](folder)
+        self._topics = 0
 
-def brokers_listed(cluster: BrokerCluster) -> int:
-    try:
-        return len(AdminClient(settings_of(cluster)).list_topics(timeout=1).brokers)
-    except KafkaException:
-        return 0
+    def run(self) -> None:
+        with self._running():
+            self._warm_up()
+            topic = self._load(PRODUCE, "produce", "cpu")
+            self._load(PRODUCE_LARGE, "produce-large")
+            self._load(UNBATCHED, "unbatched")
+            self._load((CONSUME[0], {**CONSUME[1], "records": self._records(topic)}), "consume", topic=topic)
+            self._load((LATENCY[0], {**LATENCY[1], "seconds": self.seconds * LATENCY_TIMES}), "p50", "p99")
+            self._rows["memory"].add(self.kind, sum(proportional_mb(node.pid) for node in self._nodes))
+            self._rows["leader"].add(self.kind, self._leader_fail_over())
+            self._rows["controller"].add(self.kind, self._controller_fail_over())
 
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        for node in self._nodes:
+            node.format(founder=node.number == NODES[0])
+        began = time.perf_counter()
+        try:
+            for node in self._nodes:
+                node.launch()
+            wait_until(lambda: self._listed() == len(NODES), "three brokers", PATIENCE_S, poll_s=0.02)
+            self._rows["start"].add(self.kind, time.perf_counter() - began)
+            yield
+        finally:
+            self._cluster.kill()
 
-def make_topic(cluster: BrokerCluster, topic: str, partitions: int) -> None:
-    admin = AdminClient(settings_of(cluster))
-    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(PATIENCE_S)
-    produce_for(cluster, topic, 0.3, b"warm up", {})
+    def _warm_up(self) -> None:
+        for name, spec in (PRODUCE, UNBATCHED, LATENCY):
+            best = 0.0
+            for _ in range(WARM_UPS_MAX):
+                result = self._job(name, spec, self._new_topic())
+                rate = 1 / result["p50"] if name == LATENCY[0] else result["per_s"]
+                if rate < STILL_WARMING * best:
+                    break
+                best = max(best, rate)
 
+    def _load(self, load: tuple[str, dict[str, Any]], *keys: str, topic: str = "") -> str:
+        name, spec = load
+        topic = topic or self._new_topic()
+        before = self._cpu_seconds()
+        result = self._job(name, spec, topic)
+        used = self._cpu_seconds() - before
+        if result["bytes"]:
+            result["broker_s_per_gb"] = used / (result["bytes"] / 1e9)
+        for key in keys:
+            row = self._rows[key]
+            busy = (used / result["seconds"], result["client_cores"], result["rejected"])
+            row.add(self.kind, result[row.figure.source], *busy)
+        return topic
 
-def produce_for(cluster: BrokerCluster, topic: str, seconds: float, value: bytes, more: dict[str, Any]) -> float:
-    """Acknowledged records a second."""
-    faults: list[object] = []
+    def _job(self, name: str, spec: dict[str, Any], topic: str) -> dict[str, Any]:
+        ports = [node.port for node in self._nodes]
+        where = {"port": ports[0], "ports": ports, "topic": topic, "seconds": self.seconds}
+        return run_job(name, {**where, **spec}, self.kind)
 
-    def on_delivery(error: object, message: object) -> None:
-        if error is not None:
-            faults.append(error)
+    # ── what fails over ──────────────────────────────────────────────────────────────────────────
 
-    producer = Producer(settings_of(cluster, acks="all", **{"queue.buffering.max.messages": 100_000}, **more))
-    began, sent = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        for _ in range(100):
+    def _leader_fail_over(self) -> float:
+        """A producer writes all the time; the first acknowledged record that was sent after the kill counts."""
+        topic = self._new_topic()
+        acknowledged: list[float] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                acknowledged.append(float(message.value() or b"0"))
+
+        producer = Producer(self._client(acks="all", **{"linger.ms": 0}))
+        killed_at = 0.0
+        began = time.perf_counter()
+        while not (killed_at and acknowledged and acknowledged[-1] > killed_at):
+            if not killed_at and len(acknowledged) > 100:
+                leader = self._admin().list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+                self._cluster.nodes[leader].kill()
+                killed_at = time.perf_counter()
+            producer.produce(topic, str(time.perf_counter()).encode(), partition=0, on_delivery=on_delivery)
+            producer.poll(PROBE_EVERY_S)
+            if time.perf_counter() - began > PATIENCE_S:
+                raise TimeoutError(f"{self.kind} acknowledged nothing for {PATIENCE_S:g} s")
+        took = time.perf_counter() - killed_at
+        producer.flush(PATIENCE_S)
+        self._bring_back(leader, topic)
+        return took
+
+    def _controller_fail_over(self) -> float:
+        admin = KafkaAdminClient(**client_options(self._cluster.address))
+        controller = int(admin.describe_metadata_quorum()["topics"][0]["partitions"][0]["leader_id"])
+        admin.close()
+        self._cluster.nodes[controller].kill()
+        began = time.perf_counter()
+        wait_until(self._can_create_topic, "a topic to be created", PATIENCE_S, poll_s=0.02)
+        return time.perf_counter() - began
+
+    def _can_create_topic(self) -> bool:
+        self._topics += 1
+        wanted = NewTopic(f"after-{self._topics}", 1, 2)
+        admin = self._admin()  # kept until the answer is there, because a discarded client loses it
+        try:
+            admin.create_topics([wanted], request_timeout=1)[wanted.topic].result(PATIENCE_S)
+        except KafkaException:
+            return False
+        return True
+
+    def _bring_back(self, number: int, topic: str) -> None:
+        self._cluster.nodes[number].start()
+
+        def in_sync() -> bool:
             try:
-                producer.produce(topic, value, on_delivery=on_delivery)
-                sent += 1
-            except BufferError:
-                producer.poll(0.01)
-        producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0 and not faults, faults[:3]
-    return sent / (time.perf_counter() - began)
+                found = self._admin().list_topics(topic, timeout=5).topics[topic]
+            except KafkaException:
+                return False
+            return all(len(each.isrs) == len(NODES) for each in found.partitions.values())
+
+        wait_until(in_sync, "the replicas to be in sync", PATIENCE_S)
+
+    # ── the cluster ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _nodes(self) -> list[ClusterNode]:
+        return list(self._cluster.nodes.values())
+
+    def _client(self, **more: Any) -> dict[str, Any]:
+        return {"bootstrap.servers": self._cluster.address, "log_level": 0, **more}
+
+    def _admin(self) -> AdminClient:
+        return AdminClient(self._client())
+
+    def _new_topic(self) -> str:
+        """The brokers lead partitions in turns, which the raw load generator relies on."""
+        self._topics += 1
+        name = f"bench-{self._topics}"
+        placed = [[NODES[(index + copy) % len(NODES)] for copy in range(len(NODES))] for index in range(PARTITIONS)]
+        wanted = NewTopic(name, PARTITIONS, replica_assignment=placed)
+        admin = self._admin()
+        admin.create_topics([wanted])[name].result(PATIENCE_S)
+        return name
+
+    def _records(self, topic: str) -> int:
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer(self._client(**{"group.id": "ends"}))
+        places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        ends = [consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places]
+        consumer.close()
+        return sum(ends)
+
+    def _listed(self) -> int:
+        try:
+            return len(self._admin().list_topics(timeout=1).brokers)
+        except KafkaException:
+            return 0
+
+    def _cpu_seconds(self) -> float:
+        return sum(cpu_seconds(node.pid) for node in self._nodes)
 
 
-def cpu_seconds(cluster: BrokerCluster) -> float:
-    fields = (Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split() for node in cluster.nodes.values())
-    return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS_PER_S
+def proportional_mb(pid: int) -> float:
+    """Memory that several processes share counts for each of them in parts."""
+    [line] = [line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line.startswith("Pss:")]
+    return int(line.split()[1]) / 1000
 
 
-def memory_mb(cluster: BrokerCluster) -> float:
-    lines = (Path(f"/proc/{node.pid}/smaps_rollup").read_text() for node in cluster.nodes.values())
-    return sum(int(each.split("Pss:")[1].split()[0]) for each in lines) / 1000
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def latencies_ms(cluster: BrokerCluster, topic: str, seconds: float) -> list[float]:
-    producer = Producer(settings_of(cluster, acks="all", **{"linger.ms": 0}))
-    consumer = Consumer(settings_of(cluster, **{"group.id": "latency", "fetch.wait.max.ms": 100}))
-    consumer.assign([TopicPartition(topic, index, OFFSET_END) for index in range(PARTITIONS)])
-    consumer.poll(3.0)  # a consumer that has just begun looks for the ends of the partitions first
-    found: list[float] = []
-    began, sent = time.perf_counter(), 0
-    while (now := time.perf_counter()) - began < seconds:
-        while sent < (now - began) * PACE_PER_S:
-            producer.produce(topic, str(time.perf_counter()).encode())
-            sent += 1
-        producer.poll(0)
-        for message in consumer.consume(1000, timeout=0.001):
-            if message.error() is None and now - began > seconds / 4:
-                found.append(1000 * (time.perf_counter() - float(message.value() or b"0")))
-    producer.flush(PATIENCE_S)
-    consumer.close()
-    return found
-
-
-def fail_over_seconds(cluster: BrokerCluster, topic: str) -> float:
-    """From kill -9 of the leader until its partition has acknowledged a record that was sent afterwards."""
-    leader = AdminClient(settings_of(cluster)).list_topics(topic, timeout=10).topics[topic].partitions[0].leader
-    producer = Producer(settings_of(cluster, acks="all", **{"linger.ms": 0}))
-    acknowledged: list[float] = []
-    cluster.nodes[leader].kill()
-    began = time.perf_counter()
-    producer.produce(topic, b"after", partition=0, on_delivery=lambda error, _: acknowledged.append(error is None))
-    producer.flush(PATIENCE_S)
-    took = time.perf_counter() - began
-    assert acknowledged == [True]
-    cluster.nodes[leader].start()
-    wait_until(lambda: in_sync(cluster, topic) == len(cluster.nodes), "the replicas to be in sync", PATIENCE_S)
-    return took
-
-
-def in_sync(cluster: BrokerCluster, topic: str) -> int:
-    try:
-        found = AdminClient(settings_of(cluster)).list_topics(topic, timeout=5).topics[topic]
-        return min(len(each.isrs) for each in found.partitions.values())
-    except KafkaException:
-        return 0
-
-
-def measure(kind: str, folder: Path, seconds: float, figures: dict[str, list[float]]) -> None:
-    with running(kind, folder, figures) as cluster:
-        make_topic(cluster, "bench", PARTITIONS)
-        produce_for(cluster, "bench", seconds, bytes(1000), {})  # so that both have compiled or cached what they need
-        before = cpu_seconds(cluster)
-        rate = produce_for(cluster, "bench", seconds, bytes(1000), {})
-        figures["kb"].append(rate)
-        figures["cpu"].append((cpu_seconds(cluster) - before) / (rate * seconds * 1000 / 1e9))
-        alone = {"batch.num.messages": 1, "linger.ms": 0, "max.in.flight.requests.per.connection": 64}
-        figures["single"].append(produce_for(cluster, "bench", seconds, bytes(100), alone))
-        make_topic(cluster, "latency", PARTITIONS)
-        found = latencies_ms(cluster, "latency", 2 * seconds)
-        figures["p50"].append(median(found))
-        figures["p99"].append(quantiles(found, n=100)[98])
-        figures["memory"].append(memory_mb(cluster))
-        figures["failover"].append(fail_over_seconds(cluster, "latency"))
-
-
-def table(results: dict[str, dict[str, list[float]]], about: list[str]) -> str:
+def table(rows: dict[str, Measured], about: list[str]) -> str:
     lines = ["# Three brokers beside three of Apache Kafka", "", *about, ""]
-    lines += ["| | unit | mqcore | Kafka | ratio | goal |", "| --- | --- | ---: | ---: | ---: | ---: |"]
-    for row, (title, unit, goal, more_is_better) in ROWS.items():
-        ours, theirs = (median(results[kind][row]) for kind in KINDS)
-        sign = "≥" if more_is_better else "≤"
-        lines.append(f"| {title} | {unit} | {ours:,.2f} | {theirs:,.2f} | **{ours / theirs:.2f}** | {sign} {goal:g} |")
+    lines += ["| | unit | mqcore | Kafka | mqcore ÷ Kafka | goal | limited by |", "|---|---|--:|--:|--:|--:|---|"]
+    for row in rows.values():
+        figure, ratios = row.figure, row.ratios(KAFKA)
+        ours, theirs, ratio = row.middle(OURS) or 0.0, row.middle(KAFKA) or 0.0, median(ratios)
+        reached = ratio >= (figure.goal or 0) if figure.better == MORE else ratio <= (figure.goal or 0)
+        goal = f"{'≥' if figure.better == MORE else '≤'} {figure.goal:g} {'✓' if reached else '✗'}"
+        cells = [figure.title, figure.unit, f"{ours:,.4g}", f"{theirs:,.4g}"]
+        cells += [f"{ratio:.2f} ({min(ratios):.2f}–{max(ratios):.2f})", goal, row.limited_by()]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
@@ -202,16 +273,22 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="how often each cluster is measured (3)")
     parser.add_argument("--markdown", type=Path, help="write the table to this file")
     options = parser.parse_args()
-    results: dict[str, dict[str, list[float]]] = {kind: {row: [] for row in ROWS} for kind in KINDS}
+    rows = {figure.key: Measured(figure) for figure in ROWS}
     tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     with tempfile.TemporaryDirectory(prefix="cluster-bench-") as name:
         for number in range(options.rounds):
-            for kind in KINDS:
+            for kind in KINDS if number % 2 == 0 else list(KINDS)[::-1]:
                 tell(f"round {number + 1} of {options.rounds}: {kind}")
-                measure(kind, Path(name) / f"{kind}-{number}", options.seconds, results[kind])
-    about = [f"{name}: {value}.  " for name, value in ({"commit": machine.commit()} | machine.hardware()).items()]
-    about.append(f"Kafka {KAFKA_VERSION}, {options.rounds} rounds of {options.seconds:g} s, medians.")
-    page = table(results, about)
+                Round(kind, Path(name) / f"{kind}-{number}", options.seconds, rows).run()
+    about = [
+        "Written by `python -m loadtest.benchmarks.cluster`; run it again to compare. Three replicas, acks=all,",
+        "`min.insync.replicas=2`, default timeouts, both warmed up until their rates no longer grew. Medians; a ratio",
+        "is taken within a round, with the lowest and the highest in brackets.",
+        "",
+        *(f"* {name}: {value}" for name, value in ({"commit": machine.commit()} | machine.hardware()).items()),
+        f"* Kafka {KAFKA_VERSION}; {options.rounds} rounds, each measurement {options.seconds:g} s",
+    ]
+    page = table(rows, about)
     print(page)
     if options.markdown:
         options.markdown.write_text(page)

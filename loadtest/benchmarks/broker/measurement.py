@@ -206,12 +206,16 @@ class Bench:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     def _job(self, name: str, peer: Peer | None, topic: str, spec: Any) -> dict[str, Any]:
-        arguments = json.dumps({"port": peer.port if peer else 0, "topic": topic, **spec})
-        command = [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", name, arguments]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_LIMIT_S)
-        except subprocess.TimeoutExpired as late:
-            raise JobFault(f"{name} did not end within {JOB_LIMIT_S} s") from late
-        if done.returncode != 0:
-            raise JobFault(f"{name} on {peer.name if peer else 'the machine'} failed:\n{done.stderr[-1500:]}")
-        return dict(json.loads(done.stdout.splitlines()[-1]))
+        where = {"port": peer.port if peer else 0, "topic": topic}
+        return run_job(name, {**where, **spec}, peer.name if peer else "the machine")
+
+
+def run_job(name: str, spec: Any, target: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "loadtest.benchmarks.broker.jobs", name, json.dumps(spec)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_LIMIT_S)
+    except subprocess.TimeoutExpired as late:
+        raise JobFault(f"{name} did not end within {JOB_LIMIT_S} s") from late
+    if done.returncode != 0:
+        raise JobFault(f"{name} on {target} failed:\n{done.stderr[-1500:]}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))

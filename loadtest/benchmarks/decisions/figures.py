@@ -18,6 +18,7 @@ from gateway.events import PurchaseRequested
 from loadtest.benchmarks.decisions.row_lock import TABLES
 from loadtest.benchmarks.decisions.servers import TABLE_POLL_S, WAIT_SECONDS_MAX, BenchmarkServers, until
 from loadtest.benchmarks.gateway.closed_loop import send_requests
+from seckill.config.kafka_clients import client_options
 from seckill.lab import damage
 from seckill.messaging.topics import INVENTORY_DECISIONS, PURCHASE_REQUESTS
 
@@ -138,7 +139,7 @@ def _timed(
 
 
 def send_to_topic(servers: BenchmarkServers, sale: int, requests: int) -> None:
-    producer = KafkaProducer(bootstrap_servers=servers.broker.address, acks="all", linger_ms=50, batch_size=256 * 1024)
+    producer = KafkaProducer(**client_options(servers.broker.address), acks="all", linger_ms=50, batch_size=256 * 1024)
     now_ms = time.time_ns() // 1_000_000
     prefix = uuid4().hex[:6]
     for number in range(requests):

@@ -17,6 +17,7 @@ from redis import Redis
 from loadtest.benchmarks.report.sale import SALE, SKU, SampleSale
 from loadtest.benchmarks.report.tables import tables
 from loadtest.client_log import ClientLog, declare
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import REQUEST_TOPICS, TOPICS
 from seckill.report.sources.collect import consumer_groups
 
@@ -48,7 +49,7 @@ def _topics(sale: SampleSale, bootstrap: str, tell: Progress) -> Counter[TopicPa
     """Returns the end of each partition."""
     _own_times(bootstrap)
     producer = KafkaProducer(
-        bootstrap_servers=bootstrap,
+        **client_options(bootstrap),
         acks="all",
         linger_ms=20,
         batch_size=262_144,
@@ -72,7 +73,7 @@ def _topics(sale: SampleSale, bootstrap: str, tell: Progress) -> Counter[TopicPa
 
 def _own_times(bootstrap: str) -> None:
     """Records have the timestamps of the sample sale, not the time of writing."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = KafkaAdminClient(**client_options(bootstrap))
     own = {"message.timestamp.type": "CreateTime"}
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, own) for topic in REQUEST_TOPICS])
     admin.close()
@@ -113,7 +114,7 @@ def _gate(sale: SampleSale, url: str) -> None:
 
 
 def _commit(bootstrap: str, ends: Counter[TopicPartition]) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = KafkaAdminClient(**client_options(bootstrap))
     for group in consumer_groups():
         offsets = {
             place: OffsetAndMetadata(end, "", -1) for place, end in ends.items() if group in TOPICS[place.topic].readers

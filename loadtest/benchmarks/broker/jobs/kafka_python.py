@@ -7,12 +7,13 @@ import time
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from loadtest.benchmarks.broker.jobs.spec import Result, Spec, Stopwatch, payload
+from seckill.config.kafka_clients import client_options
 
 
 def produce(spec: Spec) -> Result:
     acks = spec["acks"]
     producer = KafkaProducer(
-        bootstrap_servers=f"127.0.0.1:{spec['port']}",
+        **client_options(f"127.0.0.1:{spec['port']}"),
         acks=acks if acks == "all" else int(acks),
         enable_idempotence=False,
         linger_ms=5,
@@ -36,7 +37,7 @@ def produce(spec: Spec) -> Result:
 
 def consume(spec: Spec) -> Result:
     """Read from the beginning of the topic for the given time."""
-    consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{spec['port']}", enable_auto_commit=False)
+    consumer = KafkaConsumer(**client_options(f"127.0.0.1:{spec['port']}"), enable_auto_commit=False)
     partitions = [TopicPartition(spec["topic"], index) for index in range(spec.get("partitions", 1))]
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)

@@ -58,7 +58,8 @@ def produce(spec: Spec) -> Result:
         produce_request(spec["topic"], index % partitions, content, spec["acks"]) for index in range(connections)
     ]
     error_at = 4 + 4 + 4 + 2 + len(spec["topic"]) + 4 + 4
-    sockets = [_connect(spec["port"]) for _ in requests]
+    ports = spec.get("ports", [spec["port"]])
+    sockets = [_connect(ports[index % partitions % len(ports)]) for index in range(connections)]
     pairs = list(zip(sockets, requests, strict=True))
     by_number = {connection.fileno(): (connection.recv, connection.sendall, request) for connection, request in pairs}
     poll = select.epoll()

@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 class Spec(TypedDict):
     port: int
+    ports: NotRequired[list[int]]  # of several brokers, which lead the partitions in turns
     topic: str
     partitions: NotRequired[int]
     size: NotRequired[int]  # bytes of a value
