@@ -25,6 +25,8 @@ from seckill.cli import (
     deliveries,
     demo,
     faults,
+    kafka,
+    lab,
     lag,
     manage,
     offsets,
@@ -44,7 +46,7 @@ app = typer.Typer(
     help="The flash sale: run it, operate it, break it, and check its books.",
 )  # fmt: skip
 COMMANDS = (demo, stack, sale, manage, lag, dead_letters, audit, refund, reconcile, deliveries, slots, switch, backlog,
-            offsets, services, report, faults, stats)  # fmt: skip
+            offsets, kafka, services, report, faults, lab, stats)  # fmt: skip
 """In the order of `seckill --help`."""
 for module in COMMANDS:
     module.add_to(app)

@@ -94,7 +94,8 @@ def stack_addresses(data: Path) -> dict[str, str]:
 def use_stack_addresses(data: Path) -> None:
     """Variables of this process take precedence over the stack's addresses."""
     for name, value in stack_addresses(data).items():
-        os.environ.setdefault(name, value)
+        if f"{name}_FILE" not in os.environ:
+            os.environ.setdefault(name, value)
 
 
 def start_django(data: Path | None = None) -> str:

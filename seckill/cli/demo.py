@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seckill.cli.context import USAGE_ERROR, CommandError, explicit_data_folder
+from seckill.cli.kafka_options import Kafka, KafkaConfig, KafkaNodes, RecreateTopics, choose_cluster
 
 FOLDER = Path("var/demo")
 
@@ -24,6 +25,10 @@ def demo(
         bool, typer.Option("--unsafe", help="switch inventory's safeguards off; the report must find what breaks")
     ] = False,
     brokers: Annotated[int, typer.Option(metavar="N", help="1, or 3 of which the leader is killed")] = 1,
+    kafka: Kafka = None,
+    kafka_config: KafkaConfig = None,
+    kafka_nodes: KafkaNodes = None,
+    recreate_topics: RecreateTopics = False,
     stay: Annotated[bool, typer.Option("--stay", help="keep everything running until Ctrl-C")] = False,
 ) -> int:
     """Run a whole sale with a fault in the middle, and check its books (3 minutes).
@@ -33,12 +38,10 @@ def demo(
     from dataclasses import replace
 
     from seckill.lab.demo.story import QUICK, DemoSize, run_demo
-    from seckill.stack.mqcore_brokers import CLUSTER_SIZES
 
     given = {name: value for name, value in (("units", units), ("buyers", buyers)) if value is not None}
     size = replace(QUICK if quick else DemoSize(), **given)
-    if brokers not in CLUSTER_SIZES:
-        raise CommandError(f"--brokers must be 1 or 3, got {brokers}", USAGE_ERROR)
+    cluster = choose_cluster(kafka, kafka_config, kafka_nodes, recreate_topics=recreate_topics, brokers=brokers)
     if size.units <= 0 or size.buyers < 20:
         raise CommandError("a demo needs at least one unit and 20 buyers", USAGE_ERROR)
-    return run_demo(explicit_data_folder() or FOLDER, size, unsafe=unsafe, stay=stay, brokers=brokers)
+    return run_demo(explicit_data_folder() or FOLDER, size, unsafe=unsafe, stay=stay, brokers=brokers, kafka=cluster)

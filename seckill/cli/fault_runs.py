@@ -20,9 +20,9 @@ from seckill.lab.faults.case import CASES, Case, cases_in_order
 from seckill.lab.faults.results import NOT_RUN, CaseResult, group_cases
 from seckill.lab.faults.runner import Runner
 from seckill.lab.faults.soak import Soak
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.report.verdicts import Verdict, overall_verdict
 from seckill.stack.child_processes import PORT_MAX
-from seckill.stack.mqcore_brokers import CLUSTER_SIZES
 
 PORT_MIN, PORTS_OF_A_STACK = 1024, 50
 LONG_CASE = "chaos"
@@ -47,20 +47,23 @@ def _check_first_port(first_port: int) -> None:
         raise CommandError(f"--first-port must be {PORT_MIN} to {highest}, got {first_port}", USAGE_ERROR)
 
 
-def run_command(names: Sequence[str], *, brokers: int, seed: int, scale: float, together: int, write: Path) -> str:
+def run_command(
+    names: Sequence[str], *, brokers: int, seed: int, scale: float, together: int, write: Path,
+    kafka: KafkaTarget | None = None,
+) -> str:  # fmt: skip
     """The command that repeats a run, with the options that change its results."""
     options = {"--brokers": (brokers, 1), "--seed": (seed, 1), "--scale": (scale, 1), "--together": (together, 1)}
     given = [f"{option} {value:g}" for option, (value, default) in options.items() if value != default]
+    if kafka is not None:
+        given.append("--kafka-nodes var/kafka" if kafka.nodes else "--kafka HOST:PORT")
     return " ".join(["seckill faults run", *names, *given, f"--write {write}"])
 
 
 def run_cases(
-    names: Sequence[str], folder: Path, *, brokers: int, resume: bool, seed: int, scale: float, together: int,
-    first_port: int, write: Path | None,
+    names: Sequence[str], folder: Path, *, brokers: int, kafka: KafkaTarget | None, resume: bool, seed: int,
+    scale: float, together: int, first_port: int, write: Path | None,
 ) -> int:  # fmt: skip
     _check_first_port(first_port)
-    if brokers not in CLUSTER_SIZES:
-        raise CommandError(f"--brokers must be 1 or 3, got {brokers}", USAGE_ERROR)
     try:
         cases = _find_cases(names)
     except KeyError as unknown:
@@ -69,12 +72,17 @@ def run_cases(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
     out = console()
-    runner = Runner(folder, first_port, seed, scale, lambda text: _print_line(out, f"  {text}"), brokers=brokers)
+    if kafka is not None:
+        kafka.log_in()
+        brokers = len(kafka.address.split(",")) if kafka.nodes else 1
+    runner = Runner(
+        folder, first_port, seed, scale, lambda text: _print_line(out, f"  {text}"), brokers=brokers, kafka=kafka
+    )
     rows = {row.name: row for row in runner.load_results()} if resume else {}
     succeeded = {name for name, row in rows.items() if row.behaved and row.verdict != NOT_RUN}
     remaining = [case for case in cases if case.name not in succeeded]
     try:
-        _run_groups(runner, group_cases(remaining, max(1, together), brokers), rows, out)
+        _run_groups(runner, group_cases(remaining, max(1, together), brokers, kafka), rows, out)
     except KeyboardInterrupt:
         raise CommandError("interrupted; the same command with --resume continues from here", UNAVAILABLE) from None
     finally:
@@ -83,7 +91,9 @@ def run_cases(
     page = folder / "faults.html"
     page.write_text(html_page.render_faults(done, seed, scale), encoding="utf-8")
     if write:
-        command = run_command(names, brokers=brokers, seed=seed, scale=scale, together=together, write=write)
+        command = run_command(
+            names, brokers=1 if kafka else brokers, kafka=kafka, seed=seed, scale=scale, together=together, write=write
+        )
         markdown_page.write_faults_page(done, folder, write, command, scale)
     out.print(_table(done))
     failures = [row for row in done if not row.behaved]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seckill.cli.context import explicit_data_folder
+from seckill.cli.kafka_options import Kafka, KafkaConfig, KafkaNodes, RecreateTopics, choose_cluster
 
 FOLDER, SOAK_FOLDER = Path("var/faults"), Path("var/soak")
 FIRST_PORT = 25_000
@@ -33,6 +34,10 @@ def list_cases(as_json: Annotated[bool, typer.Option("--json", help="print JSON"
 def run(
     names: Annotated[list[str], typer.Argument(metavar="NAME …", help="names or numbers of cases, or `all`")],
     brokers: Annotated[int, typer.Option(metavar="N", help="1, or 3, which some cases need")] = 1,
+    kafka: Kafka = None,
+    kafka_config: KafkaConfig = None,
+    kafka_nodes: KafkaNodes = None,
+    recreate_topics: RecreateTopics = False,
     resume: Annotated[bool, typer.Option("--resume", help="skip the cases that have succeeded in this folder")] = False,
     seed: Seed = 1,
     scale: Annotated[float, typer.Option(metavar="F", help="multiply buyers and units by this")] = 1.0,
@@ -52,11 +57,13 @@ def run(
     Example:
       seckill faults run 41 42 --write results
       seckill faults run 7a 7b --brokers 3
+      seckill faults run all --kafka-nodes var/kafka
     """
     from seckill.cli import fault_runs
 
+    cluster = choose_cluster(kafka, kafka_config, kafka_nodes, recreate_topics=recreate_topics, brokers=brokers)
     return fault_runs.run_cases(
-        names, explicit_data_folder() or FOLDER, brokers=brokers, resume=resume, seed=seed, scale=scale,
+        names, explicit_data_folder() or FOLDER, brokers=brokers, kafka=cluster, resume=resume, seed=seed, scale=scale,
         together=together, first_port=first_port, write=write,
     )  # fmt: skip
 

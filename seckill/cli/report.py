@@ -207,7 +207,8 @@ def _addresses() -> Any:
     from seckill.report.sources.collect import Addresses
 
     folder = data_folder()
-    environment = read({**context.stack_addresses(folder), **os.environ})
+    context.use_stack_addresses(folder)  # the clients of this process, and of those that it starts, log in like this
+    environment = read(os.environ)
     return Addresses(
         environment.kafka_bootstrap_servers, environment.database_url, environment.gate_redis_url, folder / "sandbox"
     )

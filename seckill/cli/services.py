@@ -53,22 +53,33 @@ def sweep(
     _run_until_stopped(load_object(SWEEPS[service.value])())
 
 
-def topics() -> None:
-    """Create the topics and the slot map if they are missing, and check that Redis evicts nothing."""
+def topics(
+    keep_settings: Annotated[
+        bool, typer.Option("--keep-settings", help="change no existing topic, because somebody else made them")
+    ] = False,
+) -> None:
+    """Create the topics and the slot map if they are missing, and check that Redis evicts nothing.
+
+    Prints one line for each setting of a topic that does not fit, and what to change.
+    """
     bootstrap_servers = start_django(explicit_data_folder())
     from django.conf import settings
 
     from seckill.messaging.redis_eviction import EvictionEnabled
     from seckill.messaging.server_setup import prepare_servers
+    from seckill.messaging.topic_check import MISFIT, find_misfits
 
     known = settings.ENVIRONMENT
     try:
         created = prepare_servers(
-            bootstrap_servers, [known.admission_redis_url, known.gate_redis_url, known.celery_redis_url]
-        )
+            bootstrap_servers, [known.admission_redis_url, known.gate_redis_url, known.celery_redis_url],
+            keep_settings=keep_settings,
+        )  # fmt: skip
     except EvictionEnabled as fault:
         raise CommandError(str(fault)) from fault
     print(f"created: {', '.join(created)}" if created else "all topics exist")
+    for line in find_misfits(bootstrap_servers):
+        print(f"{MISFIT}{line}")
 
 
 def _run_until_stopped(worker: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seckill.cli.context import USAGE_ERROR, CommandError, data_folder
+from seckill.cli.kafka_options import Kafka, KafkaConfig
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="a service or one of its processes, as in `seckill status`")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
@@ -28,7 +29,8 @@ def up(
     scale: Annotated[
         list[str] | None, typer.Option(metavar="SERVICE=N", help="the number of processes of a service")
     ] = None,
-    kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="use this cluster instead of mqcore")] = None,
+    kafka: Kafka = None,
+    kafka_config: KafkaConfig = None,
     brokers: Annotated[int, typer.Option(metavar="N", help="1, or 3 that copy every record")] = 1,
     empty: Annotated[bool, typer.Option("--empty", help="create no first sale and no operator account")] = False,
 ) -> int:
@@ -39,6 +41,7 @@ def up(
       seckill up
       seckill up --port gateway=8080 --scale inventory=4
       seckill up --brokers 3
+      seckill up --kafka kafka-1:9093,kafka-2:9093 --kafka-config client.properties
     """
     from seckill.config.environment import check_variables
 
@@ -49,7 +52,7 @@ def up(
     if brokers not in CLUSTER_SIZES:
         raise CommandError(f"--brokers must be 1 or 3, got {brokers}", USAGE_ERROR)
     ports, counts = _numbers_by_name(port or ()), _numbers_by_name(scale or ())
-    return start_stack(data_folder(), ports, counts, kafka, brokers=brokers, empty=empty)
+    return start_stack(data_folder(), ports, counts, kafka, brokers=brokers, empty=empty, kafka_config=kafka_config)
 
 
 def stop(name: Name) -> int:

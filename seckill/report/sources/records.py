@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 import orjson
 from kafka import KafkaConsumer, TopicPartition
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import INVENTORY_DECISIONS, ORDER_EVENTS, REQUEST_TOPICS, TOPICS
 from seckill.report.identity import identity
 from seckill.report.rows import DecisionEvent, OrderEvent, PartitionLog, RecordPosition, RequestRecord, Unreadable
@@ -123,7 +124,7 @@ def main() -> int:
 
 def _blocks(bootstrap_servers: str, ends: Ends) -> Iterator[tuple[str, list[Row]]]:
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
+        **client_options(bootstrap_servers),
         client_id="report",
         bootstrap_timeout_ms=BOOTSTRAP_MS,
         enable_auto_commit=False,

@@ -7,11 +7,12 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
+from seckill.config.kafka_clients import client_options
 from seckill.messaging.topics import TOPICS
 from seckill.report.rows import GroupOffset
 
-BOOTSTRAP_MS = 15_000
-"""Five seconds were not always enough on a busy machine with a broker in Java."""
+BOOTSTRAP_MS = 30_000
+"""Fifteen seconds were not always enough on a busy machine with three brokers in Java and a login."""
 
 
 def topic_ends(bootstrap_servers: str) -> dict[TopicPartition, int]:
@@ -25,11 +26,11 @@ def topic_ends(bootstrap_servers: str) -> dict[TopicPartition, int]:
 
 def open_consumer(bootstrap_servers: str) -> Any:
     """A consumer without a group. Raises `KafkaError` if no broker answers."""
-    return KafkaConsumer(bootstrap_servers=bootstrap_servers, client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
+    return KafkaConsumer(**client_options(bootstrap_servers), client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
 
 
 def read_committed_offsets(bootstrap_servers: str, groups: Iterable[str]) -> list[GroupOffset]:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
+    admin = KafkaAdminClient(**client_options(bootstrap_servers), client_id="report", bootstrap_timeout_ms=BOOTSTRAP_MS)
     try:
         return [
             GroupOffset(group, partition.topic, partition.partition, committed.offset)
