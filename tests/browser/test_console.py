@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Open
 from tests.journeys.stack import Buyer, Stack
@@ -138,6 +138,19 @@ def test_shortcuts_open_dialogs_and_can_be_switched_off(visit: Open, password: s
     expect(page.get_by_role("dialog")).to_have_count(1)  # no shortcut while a dialog is open
 
 
+def test_a_dialog_cannot_be_asked_for_before_the_page_can_open_it(visit: Open, password: str) -> None:
+    page = enter(visit, password)
+    slow: list[Route] = []
+    page.route("**/dialogs*.js", lambda route: slow.append(route))
+    page.goto("/console", wait_until="commit")
+    button = page.get_by_role("button", name="Consumers…")
+    expect(button).to_be_disabled()
+    for route in slow:
+        route.continue_()
+    button.click()
+    expect(page.get_by_role("dialog")).to_contain_text("Pause a consumer")
+
+
 def test_the_board_does_not_move_while_it_is_updated(visit: Open, password: str) -> None:
     page = enter(visit, password)
     expect(page.locator("#processes li").first).to_be_visible()
@@ -145,13 +158,14 @@ def test_the_board_does_not_move_while_it_is_updated(visit: Open, password: str)
     page.evaluate(
         """window.shifted = 0; new PerformanceObserver((list) => {
           for (const each of list.getEntries()) window.shifted += each.value;
+          document.body.dataset.shifted = window.shifted > 0.01;
         }).observe({ type: "layout-shift" })"""
     )
     for _ in range(8):
         page.wait_for_event("response", lambda answer: "/console/live" in answer.url)
     assert page.evaluate("window.shifted") < 0.01
     page.evaluate("document.querySelector('.top').style.marginBottom = '200px'")
-    page.wait_for_function("window.shifted > 0.01")  # the control: a shift is noticed
+    expect(page.locator("body")).to_have_attribute("data-shifted", "true")  # the control: a shift is noticed
 
 
 def choose_sale(page: Page, sale: int) -> None:

@@ -14,6 +14,7 @@ document.addEventListener("click", (event) => {
   if (opener) openDialog(opener.dataset.opens);
   if (event.target.closest("[data-cancel]")) event.target.closest("dialog").close();
 });
+for (const opener of document.querySelectorAll("[data-opens]")) opener.disabled = false;
 
 const toggle = id("use-keys");
 try {
