@@ -10,16 +10,17 @@ its rates no longer grow, because a Java machine compiles its code while it work
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 
@@ -42,6 +43,7 @@ STILL_WARMING = 1.1
 """A load is repeated until its rate is below this multiple of the best one before."""
 LATENCY_TIMES = 2.5  # latencies need a longer measurement than rates
 PROBE_EVERY_S = 0.01
+FREE_GB_MIN = 40  # a round of five-second measurements writes up to 26 GB
 
 PRODUCE = ("librdkafka-produce", {"size": 1024, "partitions": PARTITIONS, "acks": "all"})
 PRODUCE_LARGE = ("librdkafka-produce", {"size": 10240, "partitions": PARTITIONS, "acks": "all"})
@@ -183,8 +185,7 @@ class Round:
 
     def _can_create_topic(self) -> bool:
         self._topics += 1
-        wanted = NewTopic(f"after-{self._topics}", 1, 2)
-        admin = self._admin()  # kept until the answer is there, because a discarded client loses it
+        wanted, admin = NewTopic(f"after-{self._topics}", 1, 2), self._admin()  # a discarded client loses the answer
         try:
             admin.create_topics([wanted], request_timeout=1)[wanted.topic].result(PATIENCE_S)
         except KafkaException:
@@ -226,8 +227,6 @@ class Round:
         return name
 
     def _records(self, topic: str) -> int:
-        from confluent_kafka import Consumer, TopicPartition
-
         consumer = Consumer(self._client(**{"group.id": "ends"}))
         places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
         ends = [consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places]
@@ -274,12 +273,13 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="write the table to this file")
     options = parser.parse_args()
     rows = {figure.key: Measured(figure) for figure in ROWS}
-    tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
-    with tempfile.TemporaryDirectory(prefix="cluster-bench-") as name:
-        for number in range(options.rounds):
-            for kind in KINDS if number % 2 == 0 else list(KINDS)[::-1]:
-                tell(f"round {number + 1} of {options.rounds}: {kind}")
-                Round(kind, Path(name) / f"{kind}-{number}", options.seconds, rows).run()
+    if shutil.disk_usage(tempfile.gettempdir()).free < FREE_GB_MIN * 1e9:
+        parser.error(f"{tempfile.gettempdir()} has less than {FREE_GB_MIN} GB free; choose another place with TMPDIR")
+    for number in range(options.rounds):
+        for kind in KINDS if number % 2 == 0 else list(KINDS)[::-1]:
+            print(f"round {number + 1} of {options.rounds}: {kind}", file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory(prefix="cluster-bench-") as name:  # the data of one round only
+                Round(kind, Path(name), options.seconds, rows).run()
     about = [
         "Written by `python -m loadtest.benchmarks.cluster`; run it again to compare. Three replicas, acks=all,",
         "`min.insync.replicas=2`, default timeouts, both warmed up until their rates no longer grew. Medians; a ratio",

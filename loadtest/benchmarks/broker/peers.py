@@ -41,6 +41,7 @@ class Peer(ABC):
     name: str
     version: str
     speaks_kafka = True
+    code: Path | None = None  # where Python looks for its modules first
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,7 +73,9 @@ class Peer(ABC):
             self.prepare()
         with (self.folder / "log").open("ab") as log:
             began = time.perf_counter()
-            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self.command(), cwd=self.code, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         while not self.answers():
             if self._process.poll() is not None or time.perf_counter() - began > START_LIMIT_S:
                 self.stop()
