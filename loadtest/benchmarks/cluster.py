@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -99,7 +100,7 @@ class Round:
             self._load(UNBATCHED, "unbatched")
             self._load((CONSUME[0], {**CONSUME[1], "records": self._records(topic)}), "consume", topic=topic)
             self._load((LATENCY[0], {**LATENCY[1], "seconds": self.seconds * LATENCY_TIMES}), "p50", "p99")
-            self._rows["memory"].add(self.kind, sum(proportional_mb(node.pid) for node in self._nodes))
+            self._rows["memory"].add(self.kind, sum(machine.proportional_mb(node.pid) for node in self._nodes))
             self._rows["leader"].add(self.kind, self._leader_fail_over())
             self._rows["controller"].add(self.kind, self._controller_fail_over())
 
@@ -243,12 +244,6 @@ class Round:
         return sum(cpu_seconds(node.pid) for node in self._nodes)
 
 
-def proportional_mb(pid: int) -> float:
-    """Memory that several processes share counts for each of them in parts."""
-    [line] = [line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line.startswith("Pss:")]
-    return int(line.split()[1]) / 1000
-
-
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -272,6 +267,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="how often each cluster is measured (3)")
     parser.add_argument("--markdown", type=Path, help="write the table to this file")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a terminated run stops its brokers
     rows = {figure.key: Measured(figure) for figure in ROWS}
     if shutil.disk_usage(tempfile.gettempdir()).free < FREE_GB_MIN * 1e9:
         parser.error(f"{tempfile.gettempdir()} has less than {FREE_GB_MIN} GB free; choose another place with TMPDIR")

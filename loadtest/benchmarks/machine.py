@@ -15,6 +15,12 @@ def resident_mb(pid: int) -> float:
     return 0.0
 
 
+def proportional_mb(pid: int) -> float:
+    """Memory that several processes share counts for each of them in parts."""
+    [line] = [line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line.startswith("Pss:")]
+    return int(line.split()[1]) / 1000
+
+
 def hardware() -> dict[str, str]:
     """What a reader needs to interpret the figures, without anything that identifies the machine."""
     model = next(

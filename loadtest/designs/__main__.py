@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import sys
 import tempfile
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.add and not options.json:
         parser.error("--add needs --json, the file to which it adds")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a terminated run stops its stack
     console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else FILE_WIDTH_COLUMNS)
     runs = _load(options.json) if options.add and options.json.exists() else {}
     with tempfile.TemporaryDirectory(prefix="designs-") as temporary:

@@ -75,6 +75,7 @@ def command(
             "controller.quorum.voters": ",".join(voters),
             "default.replication.factor": "3",
             "min.insync.replicas": "2",
+            "controlled.shutdown.timeout.ms": "3000",  # the last broker to stop finds no controller to hand over to
         }
         if network is not None:
             settings |= network.settings(number, port + number - 1, controller_port + number - 1)

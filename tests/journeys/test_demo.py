@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +14,19 @@ import pytest
 
 from analytics.session import has_java
 from seckill.lab.demo.story import MUST_FAIL
+from seckill.stack.child_processes import wait_until
 from seckill.stack.stack_process import clean_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+def command(folder: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "seckill.cli", "demo", "--quick", "--data", str(folder), *words]
+
+
 def demo(folder: Path, *words: str) -> tuple[int, str, dict[str, Any]]:
     """Exit code, output, report."""
-    command = [sys.executable, "-m", "seckill.cli", "demo", "--quick", "--data", str(folder), *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), timeout=500)
+    done = subprocess.run(command(folder, *words), capture_output=True, text=True, env=clean_environment(), timeout=500)
     told = done.stdout + done.stderr
     reports = list(folder.glob("*/report.json"))
     assert len(reports) == 1, told
@@ -58,6 +63,16 @@ def test_without_safeguards_the_report_fails_and_names_the_requests(tmp_path: Pa
         invariant = next(each for each in report["invariants"] if each["name"] == name)
         assert any(example["subject"] for example in invariant["examples"]), f"{name} has no example"
         assert invariant["examples"][0]["text"] in told
+    assert no_process_is_left(tmp_path)
+
+
+def test_a_demo_that_is_terminated_stops_its_stack(tmp_path: Path) -> None:
+    running = subprocess.Popen(command(tmp_path), stdout=subprocess.PIPE, text=True, env=clean_environment())
+    wait_until(lambda: any(tmp_path.glob("*/run/*.pid")), "the first process of the stack")
+    running.send_signal(signal.SIGTERM)
+    told, _ = running.communicate(timeout=200)
+    assert running.returncode == 130, told
+    assert "interrupted" in told
     assert no_process_is_left(tmp_path)
 
 

@@ -9,6 +9,7 @@ ratios is at least 0.95 and this commit is slower in fewer than nine of ten pair
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,7 @@ class Before(Mqcore):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a terminated run stops its brokers
     commit = machine.commit()
     rows = _empty()
     with tempfile.TemporaryDirectory(prefix="broker-pairs-") as name:

@@ -7,6 +7,7 @@ has to fail, and for the right reasons, because a checker that cannot fail prove
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -62,6 +63,7 @@ def run_demo(
         folder / time.strftime("%Y%m%d-%H%M%S"), scale, size.payment_ttl_s, fault_point, brokers=brokers, kafka=kafka
     )
     code, verdict = DEMO_FAILED, "NONE"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends like Ctrl-C, so it leaves no stack behind
     try:
         code, verdict = _run(console, stack, size, unsafe=unsafe, stay=stay)
     except (ExperimentFailed, StackFault) as fault:
