@@ -135,7 +135,7 @@ class KafkaSecurity:
 
 
 def grant_access(admin_file: Path) -> int:
-    """Give each principal what the table says, and nothing else; how many rights."""
+    """Give each principal the rights in the table, and no others. Returns the number of rights."""
     config = read_kafka_config(admin_file)
     admin = KafkaAdminClient(
         **client_options(config.bootstrap_servers, config.variables_of(None)), request_timeout_ms=REQUEST_MS_MAX

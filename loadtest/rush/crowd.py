@@ -90,7 +90,7 @@ class StepRunner:
 
 
 async def run_crowd(plan: Plan, log: ClientLog) -> tuple[Counter[str], GeneratorLoad]:
-    """Run all buyers to their end; how many had which outcome, and the load of this process."""
+    """Run all buyers to their end. Returns the number of buyers by outcome, and the load of this process."""
     connections = plan.connections if plan.rate is None else _connections_max()
     client = Client(plan.url.rstrip("/") + API, connections)
     runner = StepRunner(client, log)

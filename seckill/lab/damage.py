@@ -16,7 +16,7 @@ def drop_one_purchase_index(database: SaleDatabase) -> None:
 
 
 def duplicate_sold_holds(database: SaleDatabase) -> int:
-    """Give up to three buyers a second sold unit; how many."""
+    """Give up to three buyers a second sold unit. Returns the number of buyers."""
     return database.execute(
         "INSERT INTO inventory_hold (request_id, stock_id, sale_id, user_id, quantity, state, origin)"
         " SELECT gen_random_uuid(), stock_id, sale_id, user_id, quantity, 'sold', origin"

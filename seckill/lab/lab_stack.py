@@ -65,7 +65,7 @@ class LabStack(StackProcess):
         return super().stop()
 
     def kill_service(self, name: str) -> int:
-        """kill -9 of a service's processes; how many there were."""
+        """Kill a service's processes with -9 and return their number."""
         instance = re.compile(rf"{re.escape(name)}(\.\d+)?")
         running = [each for each in self.processes().values() if each["pid"] and instance.fullmatch(each["name"])]
         self.send("kill", name=name)

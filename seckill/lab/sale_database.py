@@ -55,7 +55,7 @@ class SaleDatabase:
             return connection.execute(statement, parameters).fetchall()
 
     def execute(self, statement: LiteralString, *parameters: object) -> int:
-        """A statement that changes rows; how many."""
+        """Run a statement that changes rows. Returns their number."""
         with psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS_MAX) as connection:
             return connection.execute(statement, parameters).rowcount
 

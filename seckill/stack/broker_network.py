@@ -155,7 +155,7 @@ class BrokerNetwork:
             self._apply()
 
     def reset(self, directions: Iterable[Pair]) -> int:
-        """Break the connections between these brokers; how many ends were reset."""
+        """Break the connections between these brokers. Returns how many ends were reset."""
         before = self.count_reset()
         return self._apply(directions)["reset"] - before
 

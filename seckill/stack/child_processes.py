@@ -120,7 +120,7 @@ def running(
     stop_seconds_max: float = STOP_SECONDS_MAX,
     **popen_options: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A child process for the length of the block, healthy when the block begins. It appends its output to `log`."""
+    """Run a child process during the block. It is healthy when the block begins, and appends its output to `log`."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,

@@ -123,7 +123,7 @@ class RedisCluster(_Servers):
         raise LookupError(f"no server owns slot {slot}")
 
     def fail_over(self, key: str) -> int:
-        """kill -9 of the master that has this key; returns when its replica has been promoted. Which one was killed."""
+        """Kill the master that has this key with -9, and wait until its replica is promoted. Returns the killed one."""
         killed = self.master_of(key)
         self.kill(killed)
 
@@ -204,7 +204,7 @@ class RedisSentinels(_Servers):
         return self.ports.index(int(address[1]))
 
     def fail_over(self) -> int:
-        """kill -9 of the master; returns when the Sentinels have promoted the replica. Which one was killed."""
+        """Kill the master with -9, and wait until the Sentinels have promoted the replica. Returns the killed one."""
         killed = self.master()
         self.kill(killed)
         wait_until(lambda: self.master() != killed, "the Sentinels to promote the replica")

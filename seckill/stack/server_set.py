@@ -113,7 +113,7 @@ class ServerSet:
     def web_server(
         self, interface: str, application: str, *options: str, workers: int = 1, health_path: str = "livez"
     ) -> Iterator[tuple[int, int]]:
-        """Serve an application on Granian for the length of the block; its port and the pid of the server."""
+        """Serve an application with Granian during the block. Yields its port and the server's pid."""
         port = free_ports(1)[0]
         with running(
             application, granian_command(interface, port, application, *options, workers=workers),

@@ -47,7 +47,7 @@ class SparkCluster:
 
 @contextmanager
 def spark_cluster(folder: Path, workers: int, cores: int = 1, memory: str = "700m") -> Iterator[SparkCluster]:
-    """It runs for the length of the block."""
+    """The cluster runs during the block."""
     import pyspark
 
     launcher = str(Path(pyspark.__file__).parent / "bin" / "spark-class")

@@ -92,7 +92,7 @@ def crowd_of(evidence: Path) -> files.CrowdLog:
 
 @contextmanager
 def running(command: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the command for the length of the block; then kill its whole process group."""
+    """Run the command during the block, then kill its whole process group."""
     with output.open("wb") as told:
         process = subprocess.Popen(
             command, stdout=told, stderr=told, stdin=subprocess.DEVNULL, env=clean_environment(), start_new_session=True

@@ -9,7 +9,7 @@ AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE = "at-most-once", "at-least-once", "ex
 
 
 def lost_and_repeated(sent: Iterable[int], effects: Iterable[int]) -> tuple[int, int]:
-    """Task 1: how many of the sent numbers have no effect, and how many effects are one too many."""
+    """Task 1: how many sent numbers have no effect, and how many effects are repeated."""
     counts = Counter(effects)
     return sum(not counts[number] for number in sent), sum(count - 1 for count in counts.values())
 

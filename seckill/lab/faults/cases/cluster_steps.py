@@ -17,7 +17,7 @@ MINORITY_S = 12.0
 
 
 def go_on_without(run: FaultRun, number: int) -> int:
-    """Wait until the others have taken over everything and purchases are decided; how many."""
+    """Wait until the others lead everything and purchases are decided. Returns the number of decisions."""
     await_departure(run, number)
     return wait_for_decisions(run, "decisions without it")
 

@@ -67,7 +67,7 @@ def count_refused(run: FaultRun) -> int:
 
 
 def wait_for_decisions(run: FaultRun, what: str, seconds_max: float = 60.0, before: int | None = None) -> int:
-    """Wait until all sales together have some more decisions than `before`, or than now; how many more."""
+    """Wait until there are some more decisions than `before`, or than now, in all sales. Returns how many more."""
     before = run.stack.database.decided() if before is None else before
     run.stack.wait_until(lambda: run.stack.database.decided() >= before + PROGRESS_MIN, what, seconds_max)
     return run.stack.database.decided() - before

@@ -69,7 +69,7 @@ def failover(run: FaultRun) -> Steps:
 
 
 def _await_open_transactions(run: FaultRun) -> int:
-    """Wait for a transaction that has written something; how many there were then."""
+    """Wait until a transaction has written something. Returns the number of such transactions."""
     count = 0
 
     def find_open() -> int:

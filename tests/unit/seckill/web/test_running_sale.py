@@ -1,4 +1,4 @@
-"""Which sale is meant when none is named."""
+"""Which sale a command or page uses if no sale is named."""
 
 from __future__ import annotations
 
