@@ -76,7 +76,7 @@ def _kafka_writer(spec: Spec) -> tuple[Callable[[bytes], None], Callable[[float]
         {
             "bootstrap.servers": f"127.0.0.1:{spec['port']}",
             "acks": spec["acks"],
-            "linger.ms": 0,
+            "linger.ms": spec.get("linger_ms", 0),
             "queue.buffering.max.messages": FULL_SPEED_QUEUE,
             "log_level": 0,
         }

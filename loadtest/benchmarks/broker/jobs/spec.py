@@ -19,6 +19,7 @@ class Spec(TypedDict):
     records: NotRequired[int]  # or after this many
     connections: NotRequired[int]
     batch: NotRequired[int]  # records per raw request
+    linger_ms: NotRequired[float]  # how long the client waits for more records to send with the first one (0)
     rate: NotRequired[float]  # records per second; 0: as many as possible
     redis: NotRequired[bool]
     folder: NotRequired[str]
