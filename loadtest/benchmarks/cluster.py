@@ -282,7 +282,7 @@ def main() -> int:
         "is taken within a round, with the lowest and the highest in brackets.",
         "",
         "All processes share the machine. With three Java processes on two cores, Kafka's end-to-end latencies vary",
-        "between milliseconds and seconds from run to run, so these two rows say little about Kafka on its own machines.",
+        "between milliseconds and seconds from run to run: these two rows say little about Kafka on its own machines.",
         "",
         *(f"* {name}: {value}" for name, value in ({"commit": machine.commit()} | machine.hardware()).items()),
         f"* Kafka {KAFKA_VERSION}; {options.rounds} rounds, each measurement {options.seconds:g} s",
