@@ -1,8 +1,9 @@
 """Machine: every change of a partition's leader, in-sync replicas or assignment is made by `change`.
 
 Own rules: a leader comes from the in-sync replicas, because only they have every committed record; the only exception
-is an unclean election, which loses records and needs a setting or an operator. In-sync replicas never become empty: the
-last one stays and leads again when it returns. A reassignment ends when all its new replicas are in sync.
+is an unclean election, which loses records and needs a setting, an operator or a lost disk. In-sync replicas never
+become empty: the last one stays and leads again when it returns, unless it has lost its disk. A reassignment ends when
+all its new replicas are in sync.
 """
 
 from __future__ import annotations
@@ -106,15 +107,20 @@ def election_of(image: ClusterImage, topic: TopicImage) -> Election:
     return Election.UNCLEAN if is_unclean else Election.ONLINE
 
 
-def changes_without(image: ClusterImage, broker: BrokerId) -> Iterator[PartitionChanged]:
-    """Take a broker out of all in-sync replicas, and elect other leaders where it led."""
+def changes_without(
+    image: ClusterImage, broker: BrokerId, *, has_lost_disk: bool = False
+) -> Iterator[PartitionChanged]:
+    """Take a broker out of all in-sync replicas, and elect other leaders where it led.
+
+    If it was the last one in sync and has lost its disk, another replica leads: it has the most that is left.
+    """
 
     def may_lead(other: BrokerId) -> bool:
         return other != broker and image.is_active(other)
 
     for topic, partition in image.partitions():
         if broker in partition.isr:
-            election = election_of(image, topic)
+            election = Election.UNCLEAN if has_lost_disk else election_of(image, topic)
             fact = change(topic.id, partition, may_lead, without=(broker,), election=election)
             if fact is not None:
                 yield fact

@@ -34,15 +34,18 @@ def decide_register(
     image: ClusterImage, sessions: Sessions, rules: ControllerRules, command: RegisterBroker, now_ms: int
 ) -> tuple[list[ControllerFact], Registered | Refusal]:
     before = image.brokers.get(command.broker)
+    facts: list[ControllerFact] = []
     if before is not None and not command.is_only_broker:
         if before.incarnation == command.incarnation and before.endpoints == command.endpoints:
             return [], Registered(before.broker_epoch)  # the answer was lost, and the broker asks again
         refusal = _duplicate(before, command, sessions.is_live(command.broker, now_ms))
+        has_lost_disk = bool(before.directories) and not set(before.directories) & set(command.directories)
+        if refusal is None and has_lost_disk:
+            refusal = _without_replacement(image, command.broker)
         if refusal is not None:
             return [], refusal
-    facts: list[ControllerFact] = []
-    if before is not None and not command.is_only_broker:
-        facts += changes_without(image, command.broker)  # its earlier life leads nothing and is in sync nowhere
+        # its earlier life leads nothing and is in sync nowhere
+        facts += changes_without(image, command.broker, has_lost_disk=has_lost_disk)
     offset = sessions.next_offset + len(facts)
     epoch = offset if before is None else max(offset, before.broker_epoch + 1)  # older versions counted registrations
     registered = BrokerRegistered(
@@ -76,6 +79,19 @@ def _duplicate(before: BrokerRegistered, command: RegisterBroker, is_live: bool)
     if not before.directories or before.in_controlled_shutdown or not is_live:
         return None  # without directories: an older version registered it, in a cluster of one
     return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another broker is registered with this broker id")
+
+
+def _without_replacement(image: ClusterImage, broker: BrokerId) -> Refusal | None:
+    """Why a broker with an empty disk must wait: it was the last one in sync, and no other replica is active yet.
+
+    Otherwise it would lead an empty log, and the other replicas would cut theirs."""
+    for topic, partition in image.partitions():
+        others = [other for other in partition.replicas if other != broker and other in image.brokers]
+        if partition.isr == (broker,) and others and not any(map(image.is_active, others)):
+            why = f"this broker has lost its disk and was the last one in sync for {topic.name}-{partition.index}: "
+            why += f"one of the brokers {others} must be active first, or all of them unregistered"
+            return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
+    return None
 
 
 def _leads_again(image: ClusterImage, broker: BrokerId) -> list[PartitionChanged]:
