@@ -16,6 +16,7 @@ MESSAGE_BYTES_MIN = 1024 * 1024
 """The largest record is a dead letter of half a megabyte and its headers."""
 MISFIT = "topic setting: "
 """Begins each line of `seckill topics` about a setting, so that `seckill up` can pass it on."""
+NAMES = [name for topic in TOPICS.values() for name in (topic.name, topic.dead)]
 WATCHED = (
     "min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes",
     "message.timestamp.type", "flush.messages",
@@ -42,10 +43,18 @@ def find_misfits(bootstrap_servers: str) -> list[str]:
     return judge_topics(found, brokers)
 
 
+def missing_topics(bootstrap_servers: str) -> list[str]:
+    """The topics that do not exist, or that this user may not see."""
+    admin = KafkaAdminClient(**client_options(bootstrap_servers))
+    try:
+        return sorted(each["name"] for each in admin.describe_topics(NAMES) if each["error_code"])
+    finally:
+        admin.close()
+
+
 def read_topics(admin: Any) -> dict[str, FoundTopic]:
     """What exists of our topics. kafka-python returns no settings for a topic whose settings this user may not read."""
-    names = [name for topic in TOPICS.values() for name in (topic.name, topic.dead)]
-    described = {each["name"]: each["partitions"] for each in admin.describe_topics(names) if not each["error_code"]}
+    described = {each["name"]: each["partitions"] for each in admin.describe_topics(NAMES) if not each["error_code"]}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(WATCHED)) for name in described]
     configs = admin.describe_configs(resources, config_filter="all")["topic"] if resources else {}
     return {
