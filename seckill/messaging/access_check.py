@@ -24,8 +24,8 @@ from seckill.config.kafka_clients import client_options
 from seckill.config.kafka_properties import KafkaConfig
 from seckill.config.kafka_security import PREFIX
 from seckill.messaging.kafka_acls import OPERATOR, PRINCIPALS, TOPIC, Access, access_table, acl_commands
+from seckill.messaging.topic_check import ADMIN_FILE
 
-ADMIN_FILE = "admin.properties"
 CREATE = "Create"
 CHANGES = frozenset({CREATE, "Alter", "AlterConfigs"})
 """The operator may leave these to an administrator, except that somebody must create what is missing."""
