@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.admin import ACLOperation
 from kafka.errors import (
     GroupAuthorizationFailedError,
     NoError,
@@ -62,7 +61,7 @@ def read_rights(admin: Any, rows: Iterable[Access]) -> tuple[Rights, frozenset[s
     for each in admin.describe_topics([row.name for row in rows if row.resource == TOPIC]):
         fault = for_code(each["error_code"])
         is_hidden = fault is TopicAuthorizationFailedError
-        rights[TOPIC, each["name"]] = frozenset() if is_hidden else _names(each["topic_authorized_operations"])
+        rights[TOPIC, each["name"]] = frozenset() if is_hidden else _names(each["authorized_operations"])
         if fault is not NoError and not is_hidden:
             missing.add(each["name"])
     for row in rows:
@@ -81,12 +80,11 @@ def _read_group(admin: Any, name: str) -> frozenset[str] | None:
     return _names(found["authorized_operations"])
 
 
-def _names(operations: Collection[int | str] | None) -> frozenset[str] | None:
-    """The operations as `kafka-acls` calls them."""
+def _names(operations: Collection[str] | None) -> frozenset[str] | None:
+    """The operations as `kafka-acls` calls them: DescribeConfigs, not DESCRIBE_CONFIGS."""
     if operations is None:
         return None
-    names = (each if isinstance(each, str) else ACLOperation(each).name for each in operations)
-    return frozenset("".join(word.capitalize() for word in each.split("_")) for each in names)
+    return frozenset("".join(word.capitalize() for word in each.split("_")) for each in operations)
 
 
 def judge_rights(
