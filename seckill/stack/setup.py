@@ -38,14 +38,14 @@ def prepare(layout: Layout, announce: Callable[[str], None], *, empty: bool = Fa
         if line.startswith(MISFIT):
             announce(line)
     if layout.bootstrap_servers is not None and layout.kafka_config is not None:
-        _check_access(layout.bootstrap_servers, layout.kafka_config, announce)
+        check_access(layout.bootstrap_servers, layout.kafka_config, announce)
     announce("database and topics are ready")
     if empty:
         return FirstRun()
     return FirstRun(**json.loads(_run(layout, "seckill.stack.first_run", "--json", "--operator")))
 
 
-def _check_access(bootstrap_servers: str, config: KafkaConfig, announce: Callable[[str], None]) -> None:
+def check_access(bootstrap_servers: str, config: KafkaConfig, announce: Callable[[str], None]) -> None:
     """A missing right does not stop the start, because an administrator may still grant it."""
     from kafka.errors import KafkaError
 
