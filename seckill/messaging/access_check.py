@@ -6,14 +6,18 @@ ACLs allows everything, and a broker that does not say is not judged.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     NoError,
+    NotCoordinatorError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     for_code,
@@ -25,6 +29,8 @@ from seckill.config.kafka_security import PREFIX
 from seckill.messaging.kafka_acls import OPERATOR, PRINCIPALS, TOPIC, Access, access_table, acl_commands
 from seckill.messaging.topic_check import ADMIN_FILE
 
+COORDINATOR_SECONDS_MAX = 30.0
+COORDINATOR_POLL_S = 0.2
 CREATE = "Create"
 CHANGES = frozenset({CREATE, "Alter", "AlterConfigs"})
 """The operator may leave these to an administrator, except that somebody must create what is missing."""
@@ -72,12 +78,26 @@ def read_rights(admin: Any, rows: Iterable[Access]) -> tuple[Rights, frozenset[s
 
 def _read_group(admin: Any, name: str) -> frozenset[str] | None:
     try:
-        found = admin.describe_groups([name])[name]
+        found = _describe_group(admin, name)
     except GroupAuthorizationFailedError:
         return frozenset()
     if GroupAuthorizationFailedError.__name__ in (found["error"] or ""):
         return frozenset()
     return _names(found["authorized_operations"])
+
+
+def _describe_group(admin: Any, name: str) -> dict[str, Any]:
+    """A new cluster has no coordinator yet; this request makes it create one."""
+    deadline = time.monotonic() + COORDINATOR_SECONDS_MAX
+    while True:
+        try:
+            found: dict[str, Any] = admin.describe_groups([name])[name]
+        except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(COORDINATOR_POLL_S)
+        else:
+            return found
 
 
 def _names(operations: Collection[str] | None) -> frozenset[str] | None:

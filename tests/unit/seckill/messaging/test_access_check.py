@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 from kafka.admin import ACLOperation
-from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from kafka.errors import (
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 
+from seckill.messaging import access_check
 from seckill.messaging.access_check import judge_rights, read_rights
 from seckill.messaging.kafka_acls import GROUP, OPERATOR, TOPIC, Access, access_table
 
@@ -21,6 +27,7 @@ class FakeAdmin:
 
     def __init__(self, operations: list[str] | None, topic_error: int = 0, group_error: str | None = None) -> None:
         self._operations, self._topic_error, self._group_error = operations, topic_error, group_error
+        self.coordinators_late = 0
 
     def describe_topics(self, names: Iterable[str]) -> list[dict[str, Any]]:
         return [
@@ -28,6 +35,9 @@ class FakeAdmin:
         ]
 
     def describe_groups(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        if self.coordinators_late:
+            self.coordinators_late -= 1
+            raise CoordinatorNotAvailableError
         if self._group_error == "no coordinator":
             raise GroupAuthorizationFailedError
         return {name: {"error": self._group_error, "authorized_operations": self._operations} for name in names}
@@ -66,6 +76,17 @@ def test_what_a_principal_may_not_even_see_it_may_not_use(group_error: str) -> N
     assert len(found) == len(GATEWAY)
     assert "gateway may not Read or Describe the topic inventory.decisions; " in "\n".join(found)
     assert any("--group gateway.outcomes" in line for line in found)
+
+
+def test_a_new_cluster_that_has_no_coordinator_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_check, "COORDINATOR_POLL_S", 0)
+    admin = FakeAdmin(EVERYTHING)
+    admin.coordinators_late = 3
+    assert lines(admin) == []
+    monkeypatch.setattr(access_check, "COORDINATOR_SECONDS_MAX", 0)
+    admin.coordinators_late = 3
+    with pytest.raises(CoordinatorNotAvailableError):
+        lines(admin)
 
 
 def test_groups_that_begin_alike_are_granted_as_a_prefix() -> None:
