@@ -88,7 +88,8 @@ def check(
     servers = read().kafka_bootstrap_servers
     operator = KafkaConfig({name: value for name, value in os.environ.items() if name.startswith(PREFIX)})
     logins, principals = (operator, (OPERATOR,)) if config is None else (read_kafka_config(config), PRINCIPALS)
-    lines = find_access_gaps(servers, logins, principals) + find_misfits(servers)
+    misfits = find_misfits(servers)  # first, because it fails at once if the operator cannot log in
+    lines = find_access_gaps(servers, logins, principals) + misfits
     for line in lines:
         print(line)
     if missing := missing_topics(servers):

@@ -16,6 +16,7 @@ from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
+    KafkaTimeoutError,
     NoError,
     NotCoordinatorError,
     SaslAuthenticationFailedError,
@@ -23,12 +24,14 @@ from kafka.errors import (
     for_code,
 )
 
+from seckill.config.kafka_bootstrap import bootstrap_failure
 from seckill.config.kafka_clients import client_options
 from seckill.config.kafka_properties import KafkaConfig
 from seckill.config.kafka_security import PREFIX
 from seckill.messaging.kafka_acls import OPERATOR, PRINCIPALS, TOPIC, Access, access_table, acl_commands
 from seckill.messaging.topic_check import ADMIN_FILE
 
+BOOTSTRAP_MS_MAX = 10_000
 COORDINATOR_SECONDS_MAX = 30.0
 COORDINATOR_POLL_S = 0.2
 CREATE = "Create"
@@ -47,10 +50,14 @@ def find_access_gaps(bootstrap_servers: str, config: KafkaConfig, principals: It
         user = variables.get(f"{PREFIX}SASL_USERNAME", principal)
         rows = [row for row in access_table() if row.principal == principal]
         try:
-            admin = KafkaAdminClient(**client_options(bootstrap_servers, variables))
-        except SaslAuthenticationFailedError as fault:
+            admin = KafkaAdminClient(
+                **client_options(bootstrap_servers, variables), bootstrap_timeout_ms=BOOTSTRAP_MS_MAX
+            )
+        except KafkaTimeoutError:
+            if SaslAuthenticationFailedError.__name__ not in (reason := bootstrap_failure()):
+                raise
             key = "sasl.jaas.config" if principal == OPERATOR else f"service.{principal}.sasl.jaas.config"
-            lines.append(f"{principal} cannot log in as {user}: {fault}; correct {key} or the password of the user")
+            lines.append(f"{principal} cannot log in as {user}: {reason}; correct {key} or the password of the user")
             continue
         try:
             rights, missing_topics = read_rights(admin, rows)
