@@ -97,7 +97,7 @@ class _Judge:
             yield from self._settings(topic.dead, dead, kept)
 
     def _partitions(self, topic: Topic, here: FoundTopic) -> Iterator[str]:
-        if here.partitions < topic.partitions:
+        if here.partitions < topic.partitions and not self._follows_larger(topic, here):
             yield (
                 f"{topic.name} has {_count(here.partitions, 'partition')}, so at most as many consumers of a group work"
                 f" (the sale makes {topic.partitions}); before the first sale:"
@@ -110,6 +110,11 @@ class _Judge:
                 f" {here.partitions}, so `seckill backlog divert` will refuse:"
                 f" {self._add_partitions(topic.overflow.name, here.partitions)}"
             )
+
+    def _follows_larger(self, topic: Topic, here: FoundTopic) -> bool:
+        """Whether another topic, of which this is the overflow, has more partitions: its line names their number."""
+        owners = [self.found.get(each.name) for each in TOPICS.values() if each.overflow == topic]
+        return any(owner is not None and owner.partitions > here.partitions for owner in owners)
 
     def _settings(self, name: str, here: FoundTopic, wanted: Mapping[str, str]) -> Iterator[str]:
         replicas, _ = replication(self.brokers)

@@ -94,9 +94,12 @@ def test_too_few_partitions_and_replicas_are_named_with_the_tool_that_adds_them(
     assert "order.events has 1 replica:" in replicas and "kafka-reassign-partitions" in replicas
 
 
-def test_the_topic_for_diverted_requests_needs_as_many_partitions_as_the_other() -> None:
+@pytest.mark.parametrize("diverted", [12, 6])
+def test_the_topic_for_diverted_requests_needs_as_many_partitions_as_the_other(diverted: int) -> None:
+    """One line: partitions are only added, so a second command with a smaller number would fail."""
     found = fitting()
     found["purchase.requests"] = replace(found["purchase.requests"], partitions=24)
+    found["purchase.requests.diverted"] = replace(found["purchase.requests.diverted"], partitions=diverted)
     [line] = judge_topics(found, 3)
     assert "--alter --topic purchase.requests.diverted --partitions 24" in line
     assert "`seckill backlog divert` will refuse" in line
