@@ -6,7 +6,8 @@
     python -m loadtest.kafka_cluster --secure -- seckill demo --kafka-nodes var/kafka
 
 With `--secure` it is a cluster as people run it: SASL_SSL with SCRAM-SHA-512 and PLAIN, an authority of its own, and
-rights for each service. A node that dies is started again.
+rights for each service. A node that dies is started again. The nodes reach one another through a relay, so fault cases
+can cut the network between them.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from typing import Self
 from loadtest.kafka_jars import classpath, java
 from loadtest.kafka_security import HOST, KafkaSecurity, grant_access
 from seckill.lab.kafka_brokers import SERVICE
-from seckill.lab.kafka_target import ADMIN_FILE, CLIENT_FILE
+from seckill.lab.kafka_target import ADMIN_FILE, CLIENT_FILE, NETWORK_COMMAND
 from seckill.stack import health_checks
 from seckill.stack.broker_cluster import CLUSTER_ID, BrokerCluster, ClusterNode
-from seckill.stack.broker_network import NODES
+from seckill.stack.broker_network import NODES, PORTS_COUNT, NetworkFault, NetworkPorts
 from seckill.stack.child_processes import end_process, free_port_run
-from seckill.stack.control import StackFault
+from seckill.stack.control import Command, Reply, StackFault
 from seckill.stack.services import Layout, Service
 from seckill.stack.supervisor import Supervisor
 
@@ -46,6 +47,7 @@ class ApacheKafkaNode(ClusterNode):
         security: KafkaSecurity | None = None,
     ) -> None:  # fmt: skip
         self.security = security
+        self.hosts = ""  # what the node resolves names with, if it has names for the others
         super().__init__(number, folder, settings, port, controller_port)
         if security is not None:
             self.settings |= security.server_settings(port, controller_port)
@@ -58,10 +60,15 @@ class ApacheKafkaNode(ClusterNode):
     def _properties(self) -> Path:
         return self.folder / "server.properties"
 
+    @property
+    def hosts_path(self) -> Path:
+        return self.folder / "hosts"
+
     def command(self) -> list[str]:
         if self.jvm:
             return ["java", *self.jvm, "-cp", classpath(), "kafka.Kafka", str(self._properties)]
-        return java("kafka.Kafka", self._properties, heap="512m")
+        hosts = [f"-Djdk.net.hosts.file={self.hosts_path}"] if self.hosts else []
+        return java(*hosts, "kafka.Kafka", self._properties, heap="512m")
 
     def is_ready(self) -> bool:
         return health_checks.is_broker(self.port, self.security.tls() if self.security else None)
@@ -78,6 +85,8 @@ class ApacheKafkaNode(ClusterNode):
         }
         self._properties.touch(mode=0o600)  # it has passwords in it
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        if self.hosts:
+            self.hosts_path.write_text(self.hosts)
         users = self.security.format_arguments() if self.security else []
         subprocess.run(
             java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._properties, *users),
@@ -98,6 +107,13 @@ class ApacheKafkaCluster(BrokerCluster):
         if secure:
             self.host = HOST
         super().__init__(folder, settings, first_port, has_network=has_network)
+        if has_network:
+            for number, node in self.nodes.items():
+                assert isinstance(node, ApacheKafkaNode)
+                node.hosts = self.network.ports.hosts_file(number)
+
+    def network_ports(self, first: int) -> NetworkPorts:
+        return NetworkPorts(first, "SASL_SSL" if self.security else "PLAINTEXT", self.host, has_names=True)
 
     def make_node(
         self, number: int, folder: Path, settings: Mapping[str, str], port: int, controller_port: int
@@ -153,6 +169,7 @@ class KafkaSupervisor(Supervisor):
 
     def start(self) -> None:
         self._claim_folder()
+        self.cluster.network.start()
         for number, node in self.cluster.nodes.items():
             if not node.data.exists():
                 self._announce(f"formatting the folder of node {number}")
@@ -163,17 +180,29 @@ class KafkaSupervisor(Supervisor):
         self._bring_up(self._services)
         self.cluster.admit_clients()
 
+    def stop(self) -> None:
+        super().stop()
+        self.cluster.network.close()
+
+    def execute(self, command: Command) -> Reply:
+        if command["command"] != NETWORK_COMMAND:
+            return super().execute(command)
+        try:
+            return dict(self.cluster.network.send(command["faults"]))
+        except NetworkFault as fault:
+            raise StackFault(str(fault)) from fault
+
 
 def first_port(folder: Path, wanted: int | None) -> int:
-    """Of six: the brokers' ports and the controllers'. The folder remembers it, because each node has all of them in
-    its settings."""
+    """Of fifteen: the brokers' ports, the controllers', and those of the relay. The folder remembers it, because each
+    node has all of them in its settings."""
     path = folder / "first-port"
     if path.exists():
         known = int(path.read_text())
         if wanted not in (None, known):
             raise StackFault(f"the cluster in {folder} has its ports from {known} on; they cannot be changed")
         return known
-    chosen = wanted or free_port_run(2 * len(NODES))
+    chosen = wanted or free_port_run(2 * len(NODES) + PORTS_COUNT)
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(str(chosen))
     return chosen
@@ -187,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("--data", type=Path, default=Path("var/kafka"), help="folder of the cluster (var/kafka)")
     parser.add_argument("--secure", action="store_true", help="TLS, passwords and rights; of a new folder only")
-    parser.add_argument("--port", type=int, metavar="N", help="the first of six ports (default: free ones)")
+    parser.add_argument("--port", type=int, metavar="N", help="the first of fifteen ports (default: free ones)")
     parser.add_argument("command", nargs="*", help="after --: a command to run on the cluster, which then stops")
     options = parser.parse_args(arguments)
     folder: Path = options.data.absolute()
@@ -196,9 +225,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         has_data, is_secure = (folder / "1" / "data").exists(), (folder / "security").exists()
         if has_data and options.secure and not is_secure:
             raise StackFault(f"{folder} has a cluster without --secure; choose another --data")
+        if has_data and not (folder / "1" / "hosts").exists():
+            raise StackFault(f"{folder} has a cluster without a relay, of an older version; choose another --data")
         port = first_port(folder, options.port)
         settings = {"auto.create.topics.enable": "false"}
-        cluster = ApacheKafkaCluster(folder, settings, port, secure=options.secure or is_secure)
+        cluster = ApacheKafkaCluster(folder, settings, port, secure=options.secure or is_secure, has_network=True)
         supervisor = KafkaSupervisor(cluster)
     except (StackFault, OSError) as fault:
         return _fail(str(fault), 2)
@@ -208,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         supervisor.start()
         print(f"up: {cluster.address} · clients log in with {folder / CLIENT_FILE} · Ctrl-C stops it", flush=True)
         return _watch(supervisor, options.command)
-    except (StackFault, OSError, subprocess.SubprocessError) as fault:
+    except (StackFault, NetworkFault, OSError, subprocess.SubprocessError) as fault:
         return _fail(_explain(fault), 1)
     finally:
         supervisor.stop()

@@ -2,7 +2,8 @@
 
 Its folder has three files:
 
-* ca.pem: the authority that signs the nodes' certificate, which is valid for `localhost` only;
+* ca.pem: the authority that signs the nodes' certificate, which is valid for `localhost` and, between nodes, for the
+  names with which they call one another;
 * node.pem: the certificate of the nodes, and its key;
 * users.json: the passwords of the sale's principals, of an administrator, and of the brokers themselves.
 """
@@ -24,6 +25,7 @@ from seckill.config.kafka_properties import SERVICES, read_kafka_config
 from seckill.config.kafka_security import LOGIN_MODULES
 from seckill.lab.kafka_target import ADMIN_FILE, CLIENT_FILE
 from seckill.messaging.kafka_acls import OPERATOR, PRINCIPALS, access_table
+from seckill.stack.broker_network import BROKER_NAMES
 
 HOST = "localhost"
 ADMIN, BROKER = "admin", "broker"
@@ -56,7 +58,7 @@ class KafkaSecurity:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         authority = trustme.CA()
         authority.cert_pem.write_to_path(self.authority)
-        issued = authority.issue_cert(HOST)
+        issued = authority.issue_cert(HOST, *BROKER_NAMES.values())
         key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), password=None)
         # Kafka reads keys in the format PKCS #8 only.
         plain = serialization.NoEncryption()
@@ -75,7 +77,7 @@ class KafkaSecurity:
 
     def server_settings(self, port: int, controller_port: int) -> dict[str, str]:
         """Clients log in with SCRAM or PLAIN. Controllers use PLAIN, because SCRAM's passwords are in the metadata,
-        which they cannot read before they have logged in."""
+        which they cannot read before they have logged in; so do brokers among themselves."""
         everyone = " ".join(f'user_{user}="{password}"' for user, password in self.passwords.items())
         password = self.passwords[BROKER]
         plain = f'{LOGIN_MODULES[PLAIN]} required username="{BROKER}" password="{password}" {everyone};'
@@ -90,6 +92,8 @@ class KafkaSecurity:
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{LOGIN_MODULES[SCRAM]} required;",
             "listener.name.controller.sasl.enabled.mechanisms": PLAIN,
             "listener.name.controller.plain.sasl.jaas.config": plain,
+            "listener.name.replication.sasl.enabled.mechanisms": PLAIN,
+            "listener.name.replication.plain.sasl.jaas.config": plain,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._node),
             "ssl.truststore.type": "PEM",

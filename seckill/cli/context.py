@@ -146,6 +146,10 @@ def _explain_server_fault(fault: BaseException) -> CommandError | None:
         return CommandError(f"the database has no such table; run `seckill manage migrate`: {reason}", UNAVAILABLE)
     if is_a("django.db.utils", "OperationalError", "InterfaceError") or is_a("psycopg", "OperationalError"):
         return CommandError(f"the database is unavailable (is the stack up?): {reason}", UNAVAILABLE)
+    if is_a("kafka.errors", "KafkaTimeoutError"):
+        from seckill.config.kafka_bootstrap import bootstrap_failure
+
+        reason = ": ".join(filter(None, (reason, bootstrap_failure())))
     if is_a("kafka.errors", "KafkaError"):
         return CommandError(f"the broker is unavailable or refuses: {reason}", UNAVAILABLE)
     if is_a("redis.exceptions", "RedisError"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from seckill.cli.context import DONE, REFUSED, USAGE_ERROR, CommandError, data_folder, use_stack_addresses
+from seckill.cli.kafka_options import use_cluster
 
 kafka = typer.Typer(
     no_args_is_help=True, help="Your own Kafka cluster: the topics and rights that the sale needs, and a check."
@@ -58,18 +61,44 @@ def topics(
 
 
 @kafka.command()
-def check() -> int:
-    """Compare the topics of the cluster with what the sale needs. Exits with 1 if a setting does not fit."""
+def check(
+    address: Annotated[
+        str | None,
+        typer.Option("--kafka", metavar="HOST:PORT,…", show_default=False, help="check this cluster, not the stack's"),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--kafka-config", metavar="FILE", show_default=False,
+                     help="its client.properties, to check the rights of each service"),
+    ] = None,
+) -> int:  # fmt: skip
+    """Compare the topics and rights of the cluster with what the sale needs.
+
+    Exits with 1 if a setting does not fit or a right is missing. Each line says what to change.
+    """
+    use_cluster(address, config, None)
     use_stack_addresses(data_folder())
     from seckill.config.environment import read
-    from seckill.messaging.topic_check import find_misfits
+    from seckill.config.kafka_properties import KafkaConfig, read_kafka_config
+    from seckill.config.kafka_security import PREFIX
+    from seckill.messaging.access_check import find_access_gaps
+    from seckill.messaging.kafka_acls import OPERATOR, PRINCIPALS
+    from seckill.messaging.topic_check import find_misfits, missing_topics
 
-    misfits = find_misfits(read().kafka_bootstrap_servers)
-    for line in misfits:
+    servers = read().kafka_bootstrap_servers
+    operator = KafkaConfig({name: value for name, value in os.environ.items() if name.startswith(PREFIX)})
+    logins, principals = (operator, (OPERATOR,)) if config is None else (read_kafka_config(config), PRINCIPALS)
+    misfits = find_misfits(servers)  # first, because it fails at once if the operator cannot log in
+    lines = find_access_gaps(servers, logins, principals) + misfits
+    for line in lines:
         print(line)
-    if not misfits:
-        print("every topic that exists fits")
-    return REFUSED if misfits else DONE
+    if missing := missing_topics(servers):
+        print(f"not there yet: {', '.join(missing)}; `seckill up` creates them if the operator may Create them")
+    if not lines:
+        print("every topic that exists fits, and no right is missing")
+    if config is None:
+        print("only the operator's rights were checked; --kafka-config FILE checks those of each service")
+    return REFUSED if lines else DONE
 
 
 def _address(given: str | None) -> str:

@@ -29,8 +29,9 @@ RecreateTopics = Annotated[
 ]
 
 
-def use_cluster(kafka: str | None, config: Path | None, service: str) -> None:
-    """The clients of this process connect there, as this service; options win over the environment and the stack."""
+def use_cluster(kafka: str | None, config: Path | None, service: str | None) -> None:
+    """The clients of this process connect there, as this service, or as the operator; options win over the environment
+    and the stack."""
     import os
 
     from seckill.config.kafka_clients import replace_login

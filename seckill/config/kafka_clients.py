@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seckill.config import environment, kafka_security
+from seckill.config.kafka_bootstrap import watch_bootstrap
 
 
 def client_options(bootstrap_servers: str | Sequence[str], variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Arguments of kafka-python's consumers, producers and admin clients: address and security."""
     configured = environment.read(variables)
+    watch_bootstrap()
     options: dict[str, Any] = {
         "bootstrap_servers": bootstrap_servers,
         "security_protocol": configured.kafka_security_protocol,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from seckill.lab.brokers import Brokers
-from seckill.lab.kafka_target import KafkaTarget
+from seckill.lab.kafka_target import NETWORK_COMMAND, KafkaTarget
+from seckill.stack.broker_network import NetworkFaults
 from seckill.stack.services import Layout
 
 SERVICE = "kafka"
@@ -14,6 +16,7 @@ SERVICE = "kafka"
 
 class KafkaBrokers(Brokers):
     service = SERVICE
+    stop_on_full_disk = True
 
     def __init__(self, layout: Layout, kafka: KafkaTarget) -> None:
         super().__init__(layout)
@@ -30,3 +33,14 @@ class KafkaBrokers(Brokers):
 
     def address(self, number: int) -> str:
         return self._addresses[number - 1]
+
+
+class KafkaNetwork(NetworkFaults):
+    """Between the nodes; the relay belongs to the program that runs them."""
+
+    def __init__(self, kafka: KafkaTarget) -> None:
+        super().__init__()
+        self._kafka = kafka
+
+    def send(self, command: Mapping[str, object]) -> dict[str, int]:
+        return self._kafka.send({"command": NETWORK_COMMAND, "faults": dict(command)})

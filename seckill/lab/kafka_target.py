@@ -23,6 +23,8 @@ from seckill.stack.services import Layout
 
 CLIENT_FILE, ADMIN_FILE = "client.properties", "admin.properties"
 """What `python -m loadtest.kafka_cluster` writes: the logins of the sale, and that of an administrator."""
+NETWORK_COMMAND = "network"
+"""The program that runs the nodes passes `faults` on to the relay between them."""
 DELETE_SECONDS_MAX = 60.0
 REQUEST_MS_MAX = 10_000
 

@@ -6,7 +6,7 @@ commands, the report, and the step that creates the topics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from shlex import quote
 
@@ -79,10 +79,13 @@ def _rows() -> Iterator[Access]:
     yield Access("analytics", GROUP, SPARK_GROUPS, ("Read",), is_prefix=True)
 
 
-def acl_commands(address: str, config: str, users: Mapping[str, str] | None = None) -> list[str]:
-    """Commands of Kafka's `kafka-acls`; rows that differ only in their name share one. `users` renames principals."""
+def acl_commands(
+    address: str, config: str, users: Mapping[str, str] | None = None, rows: Iterable[Access] | None = None
+) -> list[str]:
+    """Commands of Kafka's `kafka-acls` for these rows, or for all; rows that differ only in their name share one.
+    `users` renames principals."""
     grouped: dict[tuple[str, str, tuple[str, ...], bool], list[str]] = {}
-    for row in access_table():
+    for row in access_table() if rows is None else rows:
         grouped.setdefault((row.principal, row.resource, row.operations, row.is_prefix), []).append(row.name)
     commands = []
     for (principal, resource, operations, is_prefix), names in grouped.items():

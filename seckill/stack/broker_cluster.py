@@ -62,7 +62,7 @@ class BrokerCluster:
         }
         self.nodes = {n: self.make_node(n, folder / str(n), shared, *ports[n]) for n in NODES}
         controllers = {number: controller for number, (_, controller) in ports.items()}
-        self.network = BrokerNetwork(NetworkPorts(first + 2 * len(NODES)), controllers)
+        self.network = BrokerNetwork(self.network_ports(first + 2 * len(NODES)), controllers)
         self._has_network = has_network
         if has_network:
             for node in self.nodes.values():
@@ -72,6 +72,9 @@ class BrokerCluster:
         self, number: int, folder: Path, settings: Mapping[str, str], port: int, controller_port: int
     ) -> ClusterNode:
         return ClusterNode(number, folder, settings, port, controller_port)
+
+    def network_ports(self, first: int) -> NetworkPorts:
+        return NetworkPorts(first)
 
     @property
     def address(self) -> str:

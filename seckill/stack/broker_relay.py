@@ -4,8 +4,9 @@ It reads one JSON object a line and answers each with another one. The first nam
 faults that are in force from now on. The process ends with its input.
 
 Own rules:
-* The client id of the first request says which broker a connection comes from. mqcore and Apache Kafka both put the
-  number of the broker there. A connection without a number is closed.
+* A route may belong to one caller: then its address says which broker a connection comes from, also over TLS. Otherwise
+  the client id of the first request says it. mqcore and Apache Kafka both put the number of the broker there. A
+  connection without a number is closed.
 * A cut loses nothing that was sent. As with TCP, the bytes arrive later if the connection survives; and neither the end
   of a connection nor a new connection gets through a cut.
 """
@@ -43,11 +44,14 @@ class Pair(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Connections to `port` are meant for a broker that listens on `target_port`."""
+    """Connections to `port` of `host` are meant for a broker that listens on `target_port`. `source` is the broker that
+    they come from; if it is 0, the first request says that."""
 
     broker: int
     port: int
     target_port: int
+    host: str = HOST
+    source: int = 0
 
 
 class NotABroker(Exception):
@@ -66,7 +70,7 @@ class Relay:
 
     async def listen(self, routes: Iterable[Route]) -> None:
         for route in routes:
-            await asyncio.start_server(partial(self._begin, route), HOST, route.port)
+            await asyncio.start_server(partial(self._begin, route), route.host, route.port)
 
     def change(self, cuts: Iterable[Pair], delays: dict[Pair, float], reset: Iterable[Pair]) -> None:
         """Put these faults in force instead of the former ones, and reset the connections between these brokers."""
@@ -91,7 +95,7 @@ class Relay:
     async def _serve(self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = [writer]
         try:
-            source, first = await _first_bytes(reader)
+            source, first = (route.source, b"") if route.source else await _first_bytes(reader)
             pair = Pair(source, route.broker)
             self._open[writer] = pair
             await self._pass(pair)

@@ -15,6 +15,7 @@ from seckill.messaging.topic_check import MISFIT
 from seckill.stack.control import StackFault
 
 if TYPE_CHECKING:
+    from seckill.config.kafka_properties import KafkaConfig
     from seckill.stack.services import Layout
 
 ERROR_PREFIX = "seckill: "
@@ -36,10 +37,25 @@ def prepare(layout: Layout, announce: Callable[[str], None], *, empty: bool = Fa
     for line in _run(layout, "seckill.cli", "topics", *(["--keep-settings"] if external else [])).splitlines():
         if line.startswith(MISFIT):
             announce(line)
+    if layout.bootstrap_servers is not None and layout.kafka_config is not None:
+        check_access(layout.bootstrap_servers, layout.kafka_config, announce)
     announce("database and topics are ready")
     if empty:
         return FirstRun()
     return FirstRun(**json.loads(_run(layout, "seckill.stack.first_run", "--json", "--operator")))
+
+
+def check_access(bootstrap_servers: str, config: KafkaConfig, announce: Callable[[str], None]) -> None:
+    """A missing right does not stop the start, because an administrator may still grant it."""
+    from kafka.errors import KafkaError
+
+    from seckill.messaging.access_check import find_access_gaps
+
+    try:
+        for line in find_access_gaps(bootstrap_servers, config):
+            announce(f"missing right: {line}")
+    except KafkaError as fault:
+        announce(f"rights were not checked: {fault}; `seckill kafka check` does that later")
 
 
 def _run(layout: Layout, module: str, *arguments: str) -> str:

@@ -16,12 +16,12 @@ from seckill.lab.evidence_folder import EvidenceFolder
 from seckill.lab.faults.case import PAYMENT_TTL_S
 from seckill.lab.faults.outside_servers import OUTSIDE_SERVERS, OutsideServers
 from seckill.lab.kafka_brokers import SERVICE as KAFKA_NODES
-from seckill.lab.kafka_brokers import KafkaBrokers
+from seckill.lab.kafka_brokers import KafkaBrokers, KafkaNetwork
 from seckill.lab.kafka_target import KafkaTarget
 from seckill.lab.lab_stack import ExperimentFailed
 from seckill.lab.sale_database import SaleDatabase
 from seckill.resilience import redis_client
-from seckill.stack.broker_network import NODES, PORTS_COUNT, BrokerNetwork, NetworkPorts
+from seckill.stack.broker_network import NODES, PORTS_COUNT, BrokerNetwork, NetworkFaults, NetworkPorts
 from seckill.stack.child_processes import free_ports_from
 from seckill.stack.control import StackFault
 from seckill.stack.mqcore_brokers import NETWORK_VARIABLE
@@ -50,11 +50,15 @@ class FaultStack(StackProcess):
             self.outside = OUTSIDE_SERVERS[outside_servers](folder.absolute() / "outside")
         settings = {"SECKILL_PAYMENT_TTL_S": str(payment_ttl_s), "SECKILL_TRUSTED_PROXIES": "127.0.0.1"}
         ports = Ports(**self.ports)
-        self._network: BrokerNetwork | None = None
+        self._network: NetworkFaults | None = None
+        self._own_network: BrokerNetwork | None = None
         if brokers > 1 and kafka is None:
             network = NetworkPorts(next(free_ports_from(self.second_port + brokers, PORTS_COUNT)))
-            self._network = BrokerNetwork(network, {number: ports.controller + number - 1 for number in NODES})
+            controllers = {number: ports.controller + number - 1 for number in NODES}
+            self._network = self._own_network = BrokerNetwork(network, controllers)
             settings[NETWORK_VARIABLE] = str(network.first)
+        if kafka is not None and kafka.nodes is not None:
+            self._network = KafkaNetwork(kafka)
         address, config = (None, None) if kafka is None else (kafka.address, kafka.config_file)
         super().__init__(folder, ports, settings, brokers=brokers, kafka=address, kafka_config=config)
         self.kafka = kafka
@@ -69,8 +73,8 @@ class FaultStack(StackProcess):
             self.started_with |= self.outside.settings
         if self.kafka is not None:
             self.kafka.empty_topics()
-        if self._network is not None:
-            self._network.start()
+        if self._own_network is not None:
+            self._own_network.start()
         super().start()
         self.environment = self.addresses()
 
@@ -85,14 +89,14 @@ class FaultStack(StackProcess):
         try:
             return super().stop()
         finally:
-            if self._network is not None:
-                self._network.close()
+            if self._own_network is not None:
+                self._own_network.close()
             if self.outside is not None:
                 self.outside.__exit__(None, None, None)
 
     @property
-    def network(self) -> BrokerNetwork:
-        """Between the three brokers of the stack."""
+    def network(self) -> NetworkFaults:
+        """Between the three brokers of the stack, or of the Kafka cluster."""
         assert self._network is not None, "the brokers of this stack have no network that can be cut"
         return self._network
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from pathlib import Path
 
 import pytest
 
 from loadtest import kafka_cluster
-from loadtest.kafka_cluster import ApacheKafkaCluster, first_port, main
+from loadtest.kafka_cluster import ApacheKafkaCluster, ApacheKafkaNode, KafkaSupervisor, first_port, main
 from loadtest.kafka_security import OPERATIONS, KafkaSecurity
 from seckill.config.kafka_properties import SERVICES, read_kafka_config
+from seckill.lab.kafka_brokers import KafkaNetwork
+from seckill.lab.kafka_target import KafkaTarget
 from seckill.messaging.kafka_acls import access_table
+from seckill.stack.broker_network import from_broker
+from seckill.stack.child_processes import wait_until
 from seckill.stack.control import StackFault
 
 FIRST = 20_500
@@ -103,6 +108,48 @@ def test_an_existing_cluster_does_not_become_secure_afterwards(
     (tmp_path / "1" / "data").mkdir(parents=True)
     assert main(["--data", str(tmp_path), "--secure"]) == 2
     assert "has a cluster without --secure; choose another --data" in capsys.readouterr().err
+
+
+def test_a_cluster_of_an_older_version_without_a_relay_is_not_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "1" / "data").mkdir(parents=True)
+    assert main(["--data", str(tmp_path)]) == 2
+    assert "without a relay, of an older version; choose another --data" in capsys.readouterr().err
+
+
+def test_nodes_verify_one_another_by_the_names_that_lead_to_the_relay(tmp_path: Path) -> None:
+    cluster = ApacheKafkaCluster(tmp_path, first_port=FIRST, secure=True, has_network=True)
+    assert cluster.security is not None
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(cluster.security.folder / "node.pem")
+    for node in cluster.nodes.values():
+        assert isinstance(node, ApacheKafkaNode)
+        assert "PLAINTEXT" not in json.dumps(node.settings)
+        assert f"-Djdk.net.hosts.file={node.folder / 'hosts'}" in node.command()
+        for voter in node.settings["controller.quorum.voters"].split(","):
+            name = voter.partition("@")[2].partition(":")[0]
+            assert f" {name}" in node.hosts
+            shake_hands(server, cluster.security.tls(), name)
+
+
+def test_commands_of_a_fault_case_reach_the_relay_between_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ApacheKafkaCluster(tmp_path, has_network=True)
+    supervisor = KafkaSupervisor(cluster)
+    monkeypatch.setattr(KafkaTarget, "send", lambda _, command: supervisor.execute(command))
+    network = KafkaNetwork(KafkaTarget(cluster.address, nodes=tmp_path))
+    with cluster.network:
+        port = cluster.network.ports.relayed_listener(2)
+        with network.cut(from_broker(1)), socket.create_connection(("127.0.1.1", port)):
+            wait_until(lambda: network.count_held() == 1, "the relay to hold the connection of node 1", 10.0)
+        relay = cluster.network._process
+        assert relay is not None
+        relay.kill()
+        relay.wait()
+        with pytest.raises(StackFault, match="the relay between the brokers has ended"):
+            network.count_held()
 
 
 def test_the_help_shows_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:

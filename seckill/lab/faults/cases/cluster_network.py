@@ -22,14 +22,13 @@ from seckill.lab.faults.fault_run import FaultRun
 from seckill.stack.broker_network import EVERYTHING, around, from_broker, to_broker
 from seckill.stack.broker_relay import Pair
 
-NO_RELAYS = "its nodes reach one another directly, so there is nothing to cut"
 RESETS = 20
 RESET_EVERY_S = 0.5
 
 
 @case(
     "8f", "minority-cut-off", "the broker that leads most partitions of the queue is cut off from the other two",
-    crowd=SLOW, brokers=CLUSTER, not_on_kafka=NO_RELAYS,
+    crowd=SLOW, brokers=CLUSTER,
 )  # fmt: skip
 def minority_cut_off(run: FaultRun) -> Steps:
     number, led = run.stack.brokers.leading()
@@ -38,7 +37,7 @@ def minority_cut_off(run: FaultRun) -> Steps:
 
 @case(
     "8g", "majority-cut-off", "no broker reaches another one, so no purchase can be stored, until they do again",
-    crowd=SLOW, brokers=CLUSTER, not_on_kafka=NO_RELAYS,
+    crowd=SLOW, brokers=CLUSTER,
 )  # fmt: skip
 def majority_cut_off(run: FaultRun) -> Steps:
     """None of them can store with `min.insync.replicas` = 2, or be the controller."""
@@ -57,7 +56,7 @@ def majority_cut_off(run: FaultRun) -> Steps:
 
 @case(
     "8h", "leader-unheard", "the broker that leads most partitions hears the other two, but they do not hear it",
-    crowd=SLOW, brokers=CLUSTER, not_on_kafka=NO_RELAYS,
+    crowd=SLOW, brokers=CLUSTER,
 )  # fmt: skip
 def leader_unheard(run: FaultRun) -> Steps:
     number, led = run.stack.brokers.leading()
@@ -66,7 +65,7 @@ def leader_unheard(run: FaultRun) -> Steps:
 
 @case(
     "8i", "leader-deaf", "the other two hear the broker that leads most partitions, but it does not hear them",
-    crowd=SLOW, brokers=CLUSTER, not_on_kafka=NO_RELAYS,
+    crowd=SLOW, brokers=CLUSTER,
 )  # fmt: skip
 def leader_deaf(run: FaultRun) -> Steps:
     number, led = run.stack.brokers.leading()
@@ -75,7 +74,7 @@ def leader_deaf(run: FaultRun) -> Steps:
 
 @case(
     "8j", "follower-slow", "a follower gets its copies too slowly, is removed by its leader, and catches up later",
-    crowd=SLOW, brokers=CLUSTER, not_on_kafka=NO_RELAYS,
+    crowd=SLOW, brokers=CLUSTER,
 )  # fmt: skip
 def follower_slow(run: FaultRun) -> Steps:
     """The controller hears the follower all the time, so only the leader can notice (`replica.lag.time.max.ms`)."""
@@ -98,7 +97,7 @@ def follower_slow(run: FaultRun) -> Steps:
 
 @case(
     "8k", "broker-links-reset", f"all connections between the brokers are reset, {RESETS} times in ten seconds",
-    crowd=SLOW, brokers=CLUSTER, not_on_kafka=NO_RELAYS,
+    crowd=SLOW, brokers=CLUSTER,
 )  # fmt: skip
 def broker_links_reset(run: FaultRun) -> Steps:
     before, resets = run.stack.database.decided(), 0

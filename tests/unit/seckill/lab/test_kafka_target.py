@@ -131,7 +131,7 @@ def why_not(case: str, brokers: int, kafka: KafkaTarget | None) -> str:
 
 def test_a_case_that_stops_brokers_needs_their_processes(nodes: Path) -> None:
     far, near = KafkaTarget(ADDRESS), KafkaTarget(ADDRESS, nodes=nodes)
-    for name in ("broker-down", "leader-killed", "breaker-probe"):
+    for name in ("broker-down", "leader-killed", "breaker-probe", "minority-cut-off"):
         assert "not within reach (--kafka-nodes)" in why_not(name, 1, far)
         assert why_not(name, 3, near) == ""
     assert why_not("double-click", 1, far) == why_not("commit-lost", 1, far) == ""

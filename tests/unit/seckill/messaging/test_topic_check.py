@@ -69,6 +69,11 @@ def test_settings_that_are_other_but_good_enough_are_no_lines(setting: str, valu
     assert judge_topics(changed("order.events", **{setting: value}), 3) == []
 
 
+def test_the_commands_name_the_cluster() -> None:
+    [line] = judge_topics(changed("order.events", retention_ms="60000"), 3, "k:9093")
+    assert "; kafka-configs --bootstrap-server k:9093 --command-config admin.properties --alter --topic order" in line
+
+
 def test_with_one_replica_each_record_must_be_synced() -> None:
     found = fitting(1)
     topic = found["order.events"]
@@ -82,15 +87,21 @@ def test_too_few_partitions_and_replicas_are_named_with_the_tool_that_adds_them(
     found["order.events"] = replace(found["order.events"], partitions=1, replicas=1)
     partitions, replicas = judge_topics(found, 3)
     assert "order.events has 1 partition, so" in partitions
-    assert "kafka-topics --alter --topic order.events --partitions 12" in partitions
+    assert (
+        "kafka-topics --bootstrap-server HOST:PORT --command-config admin.properties --alter --topic order.events"
+        in partitions
+    )
     assert "order.events has 1 replica:" in replicas and "kafka-reassign-partitions" in replicas
 
 
-def test_the_topic_for_diverted_requests_needs_as_many_partitions_as_the_other() -> None:
+@pytest.mark.parametrize("diverted", [12, 6])
+def test_the_topic_for_diverted_requests_needs_as_many_partitions_as_the_other(diverted: int) -> None:
+    """One line: partitions are only added, so a second command with a smaller number would fail."""
     found = fitting()
     found["purchase.requests"] = replace(found["purchase.requests"], partitions=24)
+    found["purchase.requests.diverted"] = replace(found["purchase.requests.diverted"], partitions=diverted)
     [line] = judge_topics(found, 3)
-    assert "kafka-topics --alter --topic purchase.requests.diverted --partitions 24" in line
+    assert "--alter --topic purchase.requests.diverted --partitions 24" in line
     assert "`seckill backlog divert` will refuse" in line
 
 

@@ -50,9 +50,9 @@ class Broker:
 class Between:
     """A network, and a connection of broker 1 to broker 2."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_names: bool = False) -> None:
         first = free_port_run(PORTS_COUNT + CONTROLLERS)
-        self.ports = NetworkPorts(first)
+        self.ports = NetworkPorts(first, has_names=has_names)
         controllers = {number: first + PORTS_COUNT + number - 1 for number in NODES}
         self.network = BrokerNetwork(self.ports, controllers).start()
         self.target = Broker(self.ports.listener(2))
@@ -238,6 +238,29 @@ def test_the_client_ids_of_mqcore_and_of_kafka_name_the_broker(client_id: bytes,
     assert between.network.reset({Pair(1, 2)}) == 2
 
 
+@pytest.fixture
+def between_names() -> Iterator[Between]:
+    made = Between(has_names=True)
+    yield made
+    made.close()
+
+
+def addresses(hosts_file: str) -> dict[str, str]:
+    return {name: address for address, *names in map(str.split, hosts_file.splitlines()) for name in names}
+
+
+@pytest.mark.parametrize("source", [1, 3])
+def test_brokers_with_names_are_known_by_the_address_they_call(source: int, between_names: Between) -> None:
+    """The relay does not have to read what they send."""
+    address = addresses(between_names.ports.hosts_file(source))["broker-2"]
+    with socket.create_connection((address, between_names.ports.relayed_listener(2)), timeout=PATIENCE_S) as near:
+        near.sendall(b"\x16\x03\x01 not a request")
+        assert receive(between_names.target.accept(), 17) == b"\x16\x03\x01 not a request"
+        assert between_names.network.reset({Pair(4 - source, 2)}) == 0
+        assert between_names.network.reset({Pair(source, 2)}) == 2
+        assert has_ended(near)
+
+
 def test_a_relay_that_has_ended_is_an_error(between: Between) -> None:
     process = between.network._process
     assert process is not None
@@ -270,6 +293,17 @@ def test_a_broker_listens_on_its_own_ports_and_is_reached_through_the_relay() ->
         for name in ("REPLICATION", "CONTROLLER"):
             assert relayed[listeners[name].advertised_port] == listeners[name].port
         assert config.voters()[number].port == listeners["CONTROLLER"].advertised_port
+
+
+def test_the_settings_of_a_secure_cluster_name_the_brokers_and_use_its_protocol_everywhere() -> None:
+    ports = NetworkPorts(25_000, "SASL_SSL", "localhost", has_names=True)
+    settings = ports.settings(2, 20_002, 21_002)
+    assert (
+        settings["listeners"] == "SASL_SSL://localhost:20002,REPLICATION://localhost:25001,CONTROLLER://localhost:21002"
+    )
+    assert settings["advertised.listeners"].startswith("SASL_SSL://localhost:20002,REPLICATION://broker-2:25004,")
+    assert settings["listener.security.protocol.map"] == "SASL_SSL:SASL_SSL,REPLICATION:SASL_SSL,CONTROLLER:SASL_SSL"
+    assert settings["controller.quorum.voters"] == "1@broker-1:25006,2@broker-2:25007,3@broker-3:25008"
 
 
 def test_the_stack_gives_its_brokers_a_network_if_it_is_told_the_first_port(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from seckill.lab.faults.fault_stack import FaultStack
-from seckill.stack.broker_network import PORTS_COUNT
+from seckill.lab.kafka_brokers import KafkaNetwork
+from seckill.lab.kafka_target import KafkaTarget
+from seckill.stack.broker_network import PORTS_COUNT, BrokerNetwork
 from seckill.stack.mqcore_brokers import NETWORK_VARIABLE
 from seckill.stack.process_log import is_frozen
 
@@ -24,7 +26,8 @@ def test_no_two_servers_of_a_stack_share_a_port(brokers: int, tmp_path: Path) ->
     stack = FaultStack(tmp_path, FIRST_PORT, brokers=brokers)
     ports = [*stack.layout.own_ports().values(), stack.second_port]
     if brokers > 1:
-        ports += range(stack.network.ports.first, stack.network.ports.first + PORTS_COUNT)
+        first = int(stack.started_with[NETWORK_VARIABLE])
+        ports += range(first, first + PORTS_COUNT)
     assert len(ports) == len(set(ports))
     assert min(ports) >= FIRST_PORT
     assert stack.command()[-3:-1] == ["--brokers", str(brokers)]
@@ -33,7 +36,13 @@ def test_no_two_servers_of_a_stack_share_a_port(brokers: int, tmp_path: Path) ->
 def test_only_several_brokers_have_a_network_between_them(tmp_path: Path) -> None:
     alone, three = (FaultStack(tmp_path, FIRST_PORT, brokers=brokers) for brokers in (1, 3))
     assert NETWORK_VARIABLE not in alone.started_with
-    assert three.started_with[NETWORK_VARIABLE] == str(three.network.ports.first)
+    assert int(three.started_with[NETWORK_VARIABLE]) >= FIRST_PORT
+    assert isinstance(three.network, BrokerNetwork)
+
+
+def test_the_network_of_a_kafka_cluster_belongs_to_the_program_that_runs_the_nodes(tmp_path: Path) -> None:
+    kafka = KafkaTarget("a:1,b:2,c:3", nodes=tmp_path)
+    assert isinstance(FaultStack(tmp_path / "stack", FIRST_PORT, kafka=kafka).network, KafkaNetwork)
 
 
 class Sleepers(FaultStack):
