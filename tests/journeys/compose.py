@@ -39,12 +39,16 @@ def _missing() -> str:
 class Project:
     """A compose project with its own name, on free ports."""
 
-    def __init__(self, name: str, profile: str, **variables: str) -> None:
+    def __init__(self, name: str, *profiles: str, **variables: str) -> None:
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self._words = ["docker", "compose", "-p", name, "--profile", profile]
+        self._words = ["docker", "compose", "-p", name, *(f"--profile={profile}" for profile in profiles)]
         net = f"10.{randrange(100, 250)}.{randrange(250)}"  # avoid the network of a project that is already running
         self._environment = (
-            os.environ | {"INSIDE_NET": net} | variables | {key: str(port) for key, port in self.ports.items()}
+            {"SECKILL_IMAGE": "seckill-test"}  # the images of a user's own checkout stay as they are
+            | os.environ
+            | {"INSIDE_NET": net}
+            | variables
+            | {key: str(port) for key, port in self.ports.items()}
         )
 
     def say(self, *words: str, timeout: float = 120) -> str:
