@@ -19,17 +19,16 @@ class EvictionEnabled(Exception):
 
 
 class RedisUnavailable(RedisConnectionError):
-    """A Redis does not answer; the text says which."""
+    """A Redis does not answer or refuses; the text says which."""
 
 
 def require_no_eviction(servers: Iterable[RedisServer]) -> None:
-    """Raises `EvictionEnabled`, or `RedisUnavailable` if a Redis does not answer. A replica may be promoted, so it
-    counts."""
+    """Raises `EvictionEnabled` or `RedisUnavailable`. A replica may be promoted, so it counts."""
     for server in servers:
         try:
             _require_no_eviction(server)
         except RedisError as fault:
-            raise RedisUnavailable(f"{describe(server)} does not answer: {fault}") from fault
+            raise RedisUnavailable(f"{describe(server)}: {fault}") from fault
 
 
 def _require_no_eviction(server: RedisServer) -> None:
