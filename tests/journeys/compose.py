@@ -44,7 +44,7 @@ class Project:
         self._words = ["docker", "compose", "-p", name, *(f"--profile={profile}" for profile in profiles)]
         net = f"10.{randrange(100, 250)}.{randrange(250)}"  # avoid the network of a project that is already running
         self._environment = (
-            {"SECKILL_IMAGE": "seckill-test"}  # the images of a user's own checkout stay as they are
+            {"IMAGE_NAME": "seckill-test"}  # the images of a user's own checkout stay as they are
             | os.environ
             | {"INSIDE_NET": net}
             | variables
