@@ -52,14 +52,14 @@ test: static  ## Run all tests, with contracts, simulations and other projects' 
 
 night: RESULTS := var/night
 night: ON_THREE_BROKERS := 7a 7b 8a 8b 8c 8d 8e 8f 8g 8h 8i 8j 8k
-night: $(STAMP)  ## Run all labs, faults, chaos, Spark on a cluster, then 11,000 simulated histories; continues an interrupted run (three hours)
+night: $(STAMP)  ## Run all labs, faults, chaos, Spark on a cluster, an upgrade, then 11,000 simulated histories; continues an interrupted run (three hours)
 	$(BIN)/seckill lab run all
 	$(BIN)/seckill faults run all chaos --resume --data $(RESULTS)
 	$(BIN)/seckill faults run $(ON_THREE_BROKERS) --brokers 3 --resume --data $(RESULTS)/three
 	$(BIN)/python -m tests.cluster.chaos --minutes 10
 	$(BIN)/python -m loadtest.kafka_cluster --secure --data $(RESULTS)/kafka -- \
 		$(BIN)/seckill faults run all --resume --kafka-nodes $(RESULTS)/kafka --data $(RESULTS)/on-kafka
-	TEST_NIGHT=1 $(BIN)/pytest -q tests/journeys/test_stats_cluster.py
+	TEST_NIGHT=1 $(BIN)/pytest -q tests/journeys/test_stats_cluster.py tests/journeys/test_upgrade.py
 	$(BIN)/python -m tests.simulation night
 
 static: $(STAMP)

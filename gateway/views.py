@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET, require_POST
@@ -15,6 +16,7 @@ from gateway.admission_script import SINCE_KEY
 from gateway.http import BODY_BYTES_MAX
 from gateway.purchase import issue_ticket, parse_json_object
 from seckill.resilience.admission_keys import admission_key
+from seckill.resilience.redis_servers import name_of_use
 from seckill.resilience.shared_value import SharedValue
 from seckill.web import tokens
 from seckill.web.problems import Problem, problem_responses
@@ -59,7 +61,7 @@ def _find_missing() -> list[str]:
     missing = []
     for name, check in (
         ("database", _check_database),
-        ("redis", _check_redis),
+        (name_of_use(settings.ENVIRONMENT, "admission"), _check_redis),
         ("broker", _check_queue),
     ):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from redis.exceptions import RedisError
 
 from inventory import sale_view
@@ -11,6 +12,7 @@ from seckill.messaging import database_clock
 from seckill.messaging.metrics import MESSAGING
 from seckill.monitoring.metrics import ComputedMetric, Sample, query, registry_of
 from seckill.resilience.admission_keys import prefix
+from seckill.resilience.redis_servers import find_fault, redis_servers
 
 
 def _clock_skew_seconds() -> list[Sample]:
@@ -25,7 +27,18 @@ def _clock_skew_seconds() -> list[Sample]:
     return [((), ((before + after) / 2 - (seconds * 1000 + micros / 1000)) / 1000)]
 
 
+def _redis_up() -> list[Sample]:
+    faults = {server: find_fault(server.url) for server in redis_servers(settings.ENVIRONMENT)}
+    return [((use,), float(not fault)) for server, fault in faults.items() for use in server.uses]
+
+
 REGISTRY = registry_of(
+    ComputedMetric(
+        "seckill_redis_up",
+        "1 if the Redis of this use answers, else 0; uses that share a server have the same value",
+        ("use",),
+        _redis_up,
+    ),
     ComputedMetric(
         "seckill_clock_skew_seconds",
         "how far Postgres' clock is ahead of admission's Redis; requests expire earlier by this much",

@@ -68,13 +68,11 @@ def topics(
     from seckill.messaging.redis_eviction import EvictionEnabled
     from seckill.messaging.server_setup import prepare_servers
     from seckill.messaging.topic_check import MISFIT, find_misfits
+    from seckill.resilience.redis_servers import redis_servers
 
-    known = settings.ENVIRONMENT
     try:
-        created = prepare_servers(
-            bootstrap_servers, [known.admission_redis_url, known.gate_redis_url, known.celery_redis_url],
-            keep_settings=keep_settings,
-        )  # fmt: skip
+        redis = redis_servers(settings.ENVIRONMENT)
+        created = prepare_servers(bootstrap_servers, redis, keep_settings=keep_settings)
     except EvictionEnabled as fault:
         raise CommandError(str(fault)) from fault
     print(f"created: {', '.join(created)}" if created else "all topics exist")

@@ -117,9 +117,10 @@ def _books_json(monitor: BoardMonitor) -> dict[str, Any] | None:
 
 
 def _processes_json(monitor: BoardMonitor) -> list[dict[str, Any]] | None:
-    if monitor.stack.value is None:
+    """The processes of the stack, and each Redis that is not one of them. None: nothing has been read yet."""
+    if monitor.stack.value is None and (settings.ENVIRONMENT.stack_folder or monitor.redis.value is None):
         return None
-    return [
+    processes = [
         {
             "name": row["name"],
             "service": _service_of(row["name"]),
@@ -128,9 +129,27 @@ def _processes_json(monitor: BoardMonitor) -> list[dict[str, Any]] | None:
             "state": state_label(PROCESS_STATES, row["state"]),
             "restarts": row["restarts"],
             "missing": row.get("missing", ""),
+            "is_outside": False,
         }
-        for row in monitor.stack.value
+        for row in monitor.stack.value or ()
     ]
+    own = {process["name"] for process in processes}
+    servers = (monitor.redis.value or {}).items()
+    return processes + [_outside_json(name, fault) for name, fault in servers if name not in own]
+
+
+def _outside_json(name: str, fault: str) -> dict[str, Any]:
+    """A server that the stack cannot start or stop."""
+    return {
+        "name": name,
+        "service": name,
+        "is_up": not fault,
+        "is_starting": False,
+        "state": state_label(PROCESS_STATES, "no answer" if fault else "up"),
+        "restarts": 0,
+        "missing": fault,
+        "is_outside": True,
+    }
 
 
 def _service_of(process: str) -> str:

@@ -88,6 +88,7 @@ PROCESS_STATES: dict[str, Label] = {
     "starting": _("starting"),
     "died": _("crashed"),
     "down": _("stopped"),
+    "no answer": _("no answer"),
 }
 
 TRACE_PLACES: dict[str, Label] = {

@@ -1,9 +1,9 @@
 """Shell: reads the running sale while anyone has the console open, and keeps the last five minutes.
 
 Threads start with the first reader and end one minute after the last one. The fast one reads offsets four times a
-second; the slow one counts in tables and pauses nine times as long as its work took; with several brokers, a third one
-reads their replicas once a second. A source that cannot be read keeps
-its last value, with its age and the fault.
+second; the slow one counts in tables and pauses nine times as long as its work took; a third one calls each Redis once
+a second; with several brokers, another one reads their replicas as often. A source that cannot be read keeps its last
+value, with its age and the fault.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from seckill.report.live.residuals import Residual, residuals
 from seckill.report.sources import topics
 from seckill.report.sources.collect import Addresses
 from seckill.report.traffic import TrafficTotals
+from seckill.resilience.redis_servers import find_fault, redis_servers
 from seckill.stack import control
 from seckill.stack.services import Layout
 
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 
 FAST_S, SLOW_S = 0.25, 2.0
 PAUSE_FACTOR = 9
-STACK_S = REPLICAS_S = 1.0
+STACK_S = REPLICAS_S = REDIS_S = 1.0
 UNWATCHED_S = 60.0
 FAULTS = (DatabaseError, psycopg.Error, KafkaError, RedisError, OSError, ValueError, KeyError)
 
@@ -83,6 +84,7 @@ class BoardMonitor:
     owners: SourceReading[PartitionOwners] = field(default_factory=SourceReading)
     replicas: SourceReading[list[PartitionReplicas]] = field(default_factory=SourceReading)
     stack: SourceReading[list[dict[str, Any]]] = field(default_factory=SourceReading)  # rows of the supervisor
+    redis: SourceReading[dict[str, str]] = field(default_factory=SourceReading)  # why a server does not answer, or ""
     traffic: TrafficHistory = field(default_factory=TrafficHistory)
     marks: ChartMarks = field(default_factory=ChartMarks)
     runs_threads: bool = True  # False: a test reads without threads that would outlive it
@@ -96,7 +98,9 @@ class BoardMonitor:
         if not self.runs_threads:
             return
         with self._lock:
-            works = [("board fast", self._read_fast), ("board slow", self._read_slow)]
+            works = [
+                ("board fast", self._read_fast), ("board slow", self._read_slow), ("board redis", self._read_redis),
+            ]  # fmt: skip
             if has_several_brokers():
                 works.append(("board replicas", self._read_replicas))
             for name, work in works:
@@ -156,6 +160,13 @@ class BoardMonitor:
             return
         self.stack = SourceReading(rows, time.monotonic())
         self.marks.observe_processes(now_ms(), rows)
+
+    def _read_redis(self) -> None:
+        while self._is_watched():
+            began = time.monotonic()
+            faults = {each.name: find_fault(each.url) for each in redis_servers(settings.ENVIRONMENT)}
+            self.redis = SourceReading(faults, began)
+            time.sleep(REDIS_S)
 
     def _read_replicas(self) -> None:
         admin = None

@@ -68,6 +68,12 @@ TROUBLES = {
         "3 partitions are offline: a log is corrupt, or the disk is full",
         {'mqcore_partitions_offline{job="mqcore"}': "0x180"},
     ),
+    "RedisDown": Trouble(
+        {'seckill_redis_up{job="inventory", use="gate"}': "0x180",
+         'seckill_redis_up{job="inventory", use="celery"}': "1x180"},
+        {"job": "inventory", "use": "gate"}, "The Redis for gate does not answer",
+        {'seckill_redis_up{job="inventory", use="gate"}': "1x100 0x1 1x80"},
+    ),
     "UnderReplicated": Trouble(
         {'mqcore_partitions_under_replicated{instance="mqcore-1:9404"}': "4x180",
          'mqcore_partitions_under_replicated{instance="mqcore-2:9404"}': "3x180"}, {},

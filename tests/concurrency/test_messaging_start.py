@@ -10,18 +10,19 @@ from redis import Redis
 
 from seckill.cli.__main__ import main
 from seckill.messaging.redis_eviction import EvictionEnabled, require_no_eviction
+from seckill.resilience.redis_servers import USES, RedisServer
 from tests.services import Services
 
 
 def test_a_redis_that_evicts_is_refused_by_name(redis: Redis, services: Services) -> None:
-    require_no_eviction([services.redis_url])
+    require_no_eviction([RedisServer(USES, services.redis_url)])
     before = str(redis.config_get("maxmemory-policy")["maxmemory-policy"])
     redis.config_set("maxmemory-policy", "allkeys-lru")
     try:
         with pytest.raises(
             EvictionEnabled, match=f"{services.redis_port}/0 has maxmemory-policy allkeys-lru; .* noeviction"
         ):
-            require_no_eviction([services.redis_url])
+            require_no_eviction([RedisServer(USES, services.redis_url)])
     finally:
         redis.config_set("maxmemory-policy", before)
 

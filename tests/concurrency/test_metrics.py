@@ -9,10 +9,12 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -175,6 +177,18 @@ def test_the_skew_between_the_clocks_of_admission_and_decision_is_shown(
     now_ms = database_clock.now_ms
     monkeypatch.setattr(database_clock, "now_ms", lambda: now_ms() + 90_000)
     assert samples_of(of_inventory.REGISTRY)["seckill_clock_skew_seconds"] > 60
+
+
+def test_each_use_of_redis_shows_whether_its_server_answers(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> dict[str, float]:
+        found = samples_of(of_inventory.REGISTRY)
+        return {use: found[f'seckill_redis_up{{use="{use}"}}'] for use in ("admission", "gate", "celery")}
+
+    assert set(answers().values()) == {1.0}
+    monkeypatch.setattr(
+        settings, "ENVIRONMENT", replace(settings.ENVIRONMENT, celery_redis_url=f"redis://127.0.0.1:{free_port()}/1")
+    )
+    assert answers() == {"admission": 1.0, "gate": 1.0, "celery": 0.0}
 
 
 def test_a_scrape_does_not_count_the_rows_of_a_large_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from seckill.messaging.redis_eviction import EvictionEnabled, require_no_evictio
 from seckill.report import rows
 from seckill.report.sources.gate import read_gates
 from seckill.resilience import redis_client
+from seckill.resilience.redis_servers import USES, RedisServer
 from seckill.stack.redis_groups import RedisCluster
 from seckill.web.problems import Problem
 from seckill.web.purchase_states import PurchaseState
@@ -101,12 +102,12 @@ def test_a_message_reaches_a_subscriber_of_any_server(cluster: RedisCluster) -> 
 
 
 def test_a_server_that_evicts_is_found_even_if_it_is_a_replica(cluster: RedisCluster) -> None:
-    require_no_eviction([cluster.url])
+    require_no_eviction([RedisServer(USES, cluster.url)])
     replica = cluster.client(len(cluster.ports) - 1)
     replica.config_set("maxmemory-policy", "allkeys-lru")
     try:
         with pytest.raises(EvictionEnabled, match=f"127.0.0.1:{cluster.ports[-1]} has maxmemory-policy allkeys-lru"):
-            require_no_eviction([cluster.url])
+            require_no_eviction([RedisServer(USES, cluster.url)])
     finally:
         replica.config_set("maxmemory-policy", "noeviction")
 

@@ -17,6 +17,7 @@ from notifications import tasks
 from seckill.config.redis_address import celery_settings
 from seckill.messaging.redis_eviction import require_no_eviction
 from seckill.resilience import redis_client
+from seckill.resilience.redis_servers import USES, RedisServer
 from seckill.stack.redis_groups import RedisSentinels
 from tests.concurrency.redis_group_cast import redis_at
 from tests.concurrency.stock_cast import assert_gate_agrees, create_stock, decide, request
@@ -32,7 +33,7 @@ def sentinels(tmp_path: Path) -> Iterator[RedisSentinels]:
 
 
 def test_every_client_finds_the_master_that_the_sentinels_promote(sentinels: RedisSentinels) -> None:
-    require_no_eviction([sentinels.url(0)])
+    require_no_eviction([RedisServer(USES, sentinels.url(0))])
     celery = Celery("test", **celery_settings(sentinels.url(1)))
     stock = create_stock(10)
     sweep.run_once()

@@ -35,9 +35,9 @@ print(json.dumps([answer.status, json.load(answer)]))
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Project]:
-    with living(Project("seckill-scale", "none")) as made:
+    with living(Project("seckill-scale")) as made:
         scale = [part for name, count in SCALED.items() for part in ("--scale", f"{name}={count}")]
-        made.say("up", "-d", "--no-recreate", "--wait", "--wait-timeout", "240", *scale, timeout=300)
+        made.up("--no-recreate", *scale)
         yield made
 
 

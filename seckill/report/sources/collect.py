@@ -19,6 +19,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 from redis.exceptions import RedisError
 
+from seckill.config.redis_address import without_password
 from seckill.messaging.topics import TOPICS
 from seckill.report.evidence import Evidence
 from seckill.report.evidence_sources import Source, SourceStatus
@@ -123,7 +124,9 @@ class Collector:
         try:
             gates = gate.read_gates(self._where.gate, stocks)
         except RedisError as fault:
-            self._faults[Source.GATE].append(f"no Redis: {fault}")
+            self._faults[Source.GATE].append(
+                f"the gate's Redis at {without_password(self._where.gate)} does not answer: {fault}"
+            )
             return
         self._fields["gates"] = gates
         retired = sum(stock.gate_retired for stock in stocks)

@@ -13,9 +13,9 @@ function tile(process, notes) {
     ...notes.map((note) => element("small", note)),
   ];
   const mark = `tile ${process.is_up ? "up" : process.is_starting ? "soon" : "bad"}`;
-  const box = "hasProcessDialog" in words
+  const box = "hasProcessDialog" in words && !process.is_outside
     ? element("button", parts, { type: "button", class: mark, "data-process": process.name, "aria-haspopup": "dialog" })
-    : element("div", parts, { class: mark });
+    : element("div", parts, { class: mark, ...(process.missing ? { title: process.missing } : {}) });
   return element("li", [box]);
 }
 
@@ -34,7 +34,7 @@ export function showProcesses(processes, replicas) {
   latest = processes;
   const brokers = processes.filter((each) => each.service === BROKER);
   const others = processes.filter((each) => each.service !== BROKER);
-  updateRows(id("brokers"), brokers.map((each) => tile(each, brokerNotes(each.name, replicas))));
+  if (id("brokers")) updateRows(id("brokers"), brokers.map((each) => tile(each, brokerNotes(each.name, replicas))));
   updateRows(id("processes"), others.map((each) => tile(each, [])));
   const up = processes.filter((each) => each.is_up).length;
   const text = fill(words.wUp, grouped(up)).replace("{all}", grouped(processes.length));
