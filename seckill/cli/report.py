@@ -71,6 +71,7 @@ class ReportOptions:
     json: str | None
     junit: Path | None
     html: Path | None
+    code_links: bool
     live: bool
     every: float
     metrics_port: int | None
@@ -99,6 +100,9 @@ def check(
     json: Annotated[str | None, typer.Option(metavar="FILE", help="also as JSON; - prints only the JSON")] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="also as JUnit XML, for CI systems")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="also as one HTML page with charts")] = None,
+    code_links: Annotated[
+        bool, typer.Option("--code-links/--no-code-links", help="whether the page links to the code on this machine")
+    ] = True,
     live: Annotated[bool, typer.Option("--live", help="show residuals while a sale runs, until Ctrl-C")] = False,
     every: Annotated[float, typer.Option(metavar="SECONDS", help="pause between two readings of --live")] = 1.0,
     metrics_port: Annotated[
@@ -262,7 +266,8 @@ def _print_report(options: ReportOptions, evidence: Evidence) -> int:
     if options.html:
         from seckill.report.html.page import render_report
 
-        options.html.write_text(render_report(evidence, judged), encoding="utf-8")
+        folder = options.html.absolute().parent if options.code_links else None
+        options.html.write_text(render_report(evidence, judged, folder), encoding="utf-8")
     if options.json == "-":
         print(dumps(terminal.report_as_json(evidence, judged), indent=1, default=str))
     else:

@@ -1,6 +1,6 @@
 """Shell: a datagram a second that says that this process lives, for the report service.
 
-SECKILL_SIGNS_TO names its address; without it nothing is sent. A datagram costs nothing if nobody listens, and it needs
+SECKILL_SIGNS_TO names its address; without it nothing is sent. A datagram costs nothing if no process listens, and it needs
 none of the servers, so their faults do not look like a fault of this process. A process that ends in order says
 goodbye; one that is killed cannot, and one that is frozen sends nothing until it goes on.
 """

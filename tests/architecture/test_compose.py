@@ -30,7 +30,7 @@ OPEN = {"front", "locust", "grafana", "mqcore"}
 """The services with a published port, which only this machine can reach."""
 ENDS_BY_ITSELF = {"secrets", "migrate", "report", "reports-folder", "crowd", "format"}
 OWNS_A_FOLDER_OF_ROOT = {"reports-folder"}
-"""Docker makes a missing folder of the host for root, and only its owner can open it for others without a capability."""
+"""Docker makes a missing folder of the host for root; without a capability only its owner can open it for others."""
 MADE_BY_DOCKER = {"./reports"}
 MEMORY_MAX = 5 << 30
 SECRET_TEXT = "a secret of at least thirty-two bytes"

@@ -43,7 +43,7 @@ class ReportService:
         try:
             queue.sign_off()
         except DatabaseError:
-            pass  # Postgres was stopped first; the next start then says that nobody watched
+            pass  # Postgres was stopped first; the next start then says that nothing was watched
 
 
 def _listener(address: str) -> socket.socket:

@@ -76,7 +76,7 @@ class ReportWorker:
     def command(self, result: Path, page: Path) -> list[str]:
         return [
             sys.executable, "-m", "seckill.cli", "--data", str(self._data), "report", "--patience", str(PATIENCE_S),
-            "--json", str(result), "--html", str(page),
+            "--json", str(result), "--html", str(page), "--no-code-links",
         ]  # fmt: skip
 
     def _await_end(self, report: Report, process: subprocess.Popen[bytes]) -> None:

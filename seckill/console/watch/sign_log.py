@@ -1,8 +1,8 @@
-"""Machine: from signs of life to silences: who was not heard, from when to when, and what ended it.
+"""Machine: from signs of life to silences: which process was not heard, from when to when, and what ended that.
 
 It claims only what it has seen. A process that is killed and one that is frozen look alike until they come back: a
 frozen one continues the same life, a restarted one begins another. A process that says goodbye was stopped. When the
-machine itself was not called for a while, nobody watched, so this time proves nothing about anything else.
+machine itself was not called for a while, nothing was watched, so this time proves nothing about anything else.
 """
 
 from __future__ import annotations

@@ -140,5 +140,5 @@ class Watcher:
             Silence.objects.exclude(id__in=list(newest)).delete()
 
     def _now_ms(self) -> int:
-        """Since the start of this machine: it goes on while this process is frozen, and nobody sets it."""
+        """Monotonic: it goes on while this process is frozen, and setting the system clock does not change it."""
         return time.monotonic_ns() // 1_000_000
