@@ -61,7 +61,7 @@ OPERATIONS: dict[str, Label] = {
     "stack scale": _("service scaled"),
     "stack kill": _("process killed"),
     "fault redis-flushall": _("Redis emptied"),
-    "report": _("report ordered"),
+    "report": _("report requested"),
     "rush": _("rush started"),
 }
 """What the chart and the audit page call an entry of the audit trail. Others are shown by their verb."""

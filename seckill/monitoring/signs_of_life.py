@@ -1,8 +1,8 @@
 """Shell: a datagram a second that says that this process lives, for the report service.
 
-SECKILL_SIGNS_TO names its address; without it nothing is sent. A datagram costs nothing if no process listens, and it needs
-none of the servers, so their faults do not look like a fault of this process. A process that ends in order says
-goodbye; one that is killed cannot, and one that is frozen sends nothing until it goes on.
+SECKILL_SIGNS_TO names its address; without it nothing is sent. A datagram needs none of the servers, so their faults do
+not look like a fault of this process. A process that ends in order says goodbye; one that is killed cannot, and one
+that is frozen sends nothing until it goes on.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def start_signs() -> SignsOfLife | None:
 
 @contextmanager
 def signs_of_life() -> Iterator[None]:
-    """Around the work of a process. An exception is no end in order, so it says no goodbye."""
+    """Around the work of a process. After an exception it says no goodbye, because that is not an end in order."""
     signs = start_signs()
     yield
     if signs is not None:

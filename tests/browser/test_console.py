@@ -305,4 +305,4 @@ def test_a_report_is_made_in_the_background(stack: Stack, visit: Open, password:
     page.get_by_role("link", name="Reports").click()
     page.get_by_role("link", name="Open report").click(timeout=90_000)  # the page refreshes itself
     expect(page.get_by_role("heading", name=re.compile("invariants", re.I)).first).to_be_visible()
-    audited(page, r"report ordered report \d+ .*done")
+    audited(page, r"report requested report \d+ .*done")

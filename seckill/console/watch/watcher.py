@@ -131,7 +131,7 @@ class Watcher:
                 name=silent.name, began_at_ms=silent.began_at_ms + self._clock_offset_ms,
                 defaults={"kind": silent.kind, "ended_at_ms": ended_ms, "ended_by": silent.ended_by or ""},
             )  # fmt: skip
-            log.info("silence", extra={"process": silent.name, "kind": silent.kind, "ended_by": silent.ended_by})
+            log.info("silence", extra={"watched": silent.name, "kind": silent.kind, "ended_by": silent.ended_by})
             with self._lock:
                 if self._unwritten.get(key) is silent:
                     del self._unwritten[key]

@@ -84,7 +84,7 @@ def test_a_process_that_says_goodbye_was_stopped_and_not_killed() -> None:
     ]
 
 
-def test_a_quick_restart_in_order_is_no_silence() -> None:
+def test_a_quick_restart_in_order_is_not_reported() -> None:
     world = World("inventory")
     world.run(10)
     world.leave("inventory")
