@@ -67,13 +67,17 @@ def headline(evidence: Evidence, judged: Sequence[Judgement]) -> str:
     passed = sum(each.verdict is Verdict.PASS for each in run)
     sold = sum(stock.sold for stock in evidence.stocks)
     oversold = sum(max(0, stock.reserved + stock.sold - _supplied(evidence, stock.id)) for stock in evidence.stocks)
-    injected = len(evidence.injected_faults)
-    observed = sum(not each.is_planned for each in figures.fault_rows(evidence))
-    faults = f"{injected:,} faults" + (f", {observed:,} observed disturbances" if observed else "")
+    faults = _counted(len(evidence.injected_faults), "fault")
+    if observed := sum(not each.is_planned for each in figures.fault_rows(evidence)):
+        faults += f", {_counted(observed, 'observed disturbance')}"
     return (
-        f"{len(evidence.attempts):,} attempts, {_declared(evidence):,} units, {faults}: "
+        f"{_counted(len(evidence.attempts), 'attempt')}, {_counted(_declared(evidence), 'unit')}, {faults}: "
         f"{passed} of {len(run)} invariants hold, {sold:,} sold, {oversold:,} oversold"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _urgency(each: Judgement) -> int:
