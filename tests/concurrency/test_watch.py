@@ -21,6 +21,7 @@ from seckill.console.watch.sign_log import SignLog
 from seckill.console.watch.watcher import Watcher
 from seckill.monitoring import signs_of_life
 from seckill.stack.child_processes import free_port, wait_until
+from tests.services import Services
 
 
 class Clock:
@@ -166,15 +167,19 @@ def test_a_report_service_that_stopped_in_order_leaves_no_such_time(clock: Clock
     assert not Silence.objects.exists()
 
 
-def known() -> Environment:
+@pytest.fixture
+def known(services: Services) -> Environment:
     return replace(
-        settings.ENVIRONMENT, kafka_bootstrap_servers=f"127.0.0.1:{free_port()}",
-        provider_url=f"http://127.0.0.1:{free_port()}", callback_url="http://front.invalid:8080",
-    )  # fmt: skip
+        settings.ENVIRONMENT,
+        database_url=services.environment()["SECKILL_DATABASE_URL"],
+        kafka_bootstrap_servers=f"127.0.0.1:{free_port()}",
+        provider_url=f"http://127.0.0.1:{free_port()}",
+        callback_url="http://front.invalid:8080",
+    )
 
 
-def test_servers_that_live_answer_their_probe_and_others_do_not() -> None:
-    found = {probe.name: probe for probe in probes(known())}
+def test_servers_that_live_answer_their_probe_and_others_do_not(known: Environment) -> None:
+    found = {probe.name: probe for probe in probes(known)}
     assert set(found) == {"postgres", "redis", "mqcore", "sandbox", "front"}
     for name in ("postgres", "redis"):
         found[name].ask()
@@ -183,6 +188,6 @@ def test_servers_that_live_answer_their_probe_and_others_do_not() -> None:
             found[name].ask()
 
 
-def test_outside_development_only_our_own_servers_are_probed() -> None:
-    several = replace(known(), development=False, kafka_bootstrap_servers="one:9092, two:9092")
+def test_outside_development_only_our_own_servers_are_probed(known: Environment) -> None:
+    several = replace(known, development=False, kafka_bootstrap_servers="one:9092, two:9092")
     assert [probe.name for probe in probes(several)] == ["postgres", "redis", "one", "two"]

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from seckill.report.disturbances import WATCHER
+
 SILENT_MS_MIN = 3_000
 """Signs come once a second; a shorter time without one means nothing."""
+TICK_MS_MAX = 1_000
+"""A tick that comes later than this was delayed here, so only this much counts as time in which a sign was missed."""
 FORGET_MS = 600_000
 """A process that has been gone for so long is no longer watched."""
 NAMES_MAX = 500
-WATCHER = "reports"
-"""The name under which the machine records that it was not called itself."""
 
 
 class Kind(StrEnum):
@@ -45,6 +47,7 @@ class SilentTime(NamedTuple):
 class _Watched:
     life: str
     heard_ms: int
+    missed_ms: int = 0  # since then, as far as it was watched
     has_left: bool = False  # it said goodbye, at `heard_ms`
     silent: SilentTime | None = None
 
@@ -82,7 +85,8 @@ class SignLog:
             return [self._forgive(called_ms, now_ms)]
         changed = []
         for name, known in list(self._watched.items()):
-            if known.silent is None and now_ms - known.heard_ms >= SILENT_MS_MIN:
+            known.missed_ms += min(now_ms - called_ms, TICK_MS_MAX)
+            if known.silent is None and known.missed_ms >= SILENT_MS_MIN:
                 known.silent = SilentTime(name, Kind.STOPPED if known.has_left else Kind.SILENT, known.heard_ms)
                 changed.append(known.silent)
             elif now_ms - known.heard_ms >= FORGET_MS:
@@ -93,7 +97,7 @@ class SignLog:
         """Signs may have been lost meanwhile, so everything gets another chance to be heard."""
         for known in self._watched.values():
             if known.silent is None and not known.has_left:
-                known.heard_ms = now_ms
+                known.heard_ms, known.missed_ms = now_ms, 0
         return SilentTime(WATCHER, Kind.UNWATCHED, called_ms, now_ms, End.RESUMED)
 
     def _end_silence(self, name: str, known: _Watched, life: str, now_ms: int) -> list[SilentTime]:

@@ -17,8 +17,9 @@ from datetime import UTC, datetime
 from seckill.console.models import Silence
 from seckill.console.reports import queue
 from seckill.console.watch.probes import FAULTS, Probe
-from seckill.console.watch.sign_log import SILENT_MS_MIN, WATCHER, End, Kind, SignLog, SilentTime
+from seckill.console.watch.sign_log import SILENT_MS_MIN, End, Kind, SignLog, SilentTime
 from seckill.monitoring.signs_of_life import DATAGRAM_BYTES_MAX, INTERVAL_SECONDS
+from seckill.report.disturbances import WATCHER
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -59,7 +60,7 @@ def test_a_page_in_a_folder_links_each_invariant_to_its_code() -> None:
     found = Page(render_report(run, judge_invariants(run), folder))
     assert len(found.links) == len(INVARIANTS)
     assert "../seckill/report/invariants/stock.py" in found.links
-    assert all((folder / link).is_file() for link in found.links)
+    assert all(os.path.isfile(os.path.normpath(folder / link)) for link in found.links)
     assert re.search(r"seckill/report/invariants/stock\.py:\d+", "".join(found.texts))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seckill.console.watch.sign_log import FORGET_MS, SILENT_MS_MIN, WATCHER, End, Kind, SignLog, SilentTime
+from seckill.console.watch.sign_log import FORGET_MS, SILENT_MS_MIN, End, Kind, SignLog, SilentTime
+from seckill.report.disturbances import ENDED, WATCHER, WHAT
 
 
 class World:
@@ -122,8 +123,22 @@ def test_a_process_that_stays_silent_after_that_is_reported_from_then_on() -> No
 def test_a_silence_has_a_shortest_length(missed_ms: int, is_silence: bool) -> None:
     log = SignLog(0)
     log.sign("inventory", "first", 0)
-    log.tick(missed_ms - 500)
+    assert not log.tick(1_000) and not log.tick(2_000)
     assert bool(log.tick(missed_ms)) is is_silence
+
+
+def test_a_watcher_that_was_delayed_for_a_moment_accuses_no_process() -> None:
+    """On a busy machine: its own delay, and the second since the last sign, are not a silence of the others."""
+    log = SignLog(0)
+    log.sign("inventory", "first", 0)
+    log.tick(1_000)
+    assert log.tick(3_900) == []
+    log.sign("inventory", "first", 3_950)
+    assert log.tick(4_400) == []
+
+
+def test_the_report_has_words_for_everything_that_is_written_down() -> None:
+    assert set(WHAT) == set(Kind) and set(ENDED) == set(End)
 
 
 def test_a_server_that_was_never_heard_is_not_missed() -> None:
