@@ -67,11 +67,11 @@ def headline(evidence: Evidence, judged: Sequence[Judgement]) -> str:
     passed = sum(each.verdict is Verdict.PASS for each in run)
     sold = sum(stock.sold for stock in evidence.stocks)
     oversold = sum(max(0, stock.reserved + stock.sold - _supplied(evidence, stock.id)) for stock in evidence.stocks)
-    faults = _counted(len(evidence.injected_faults), "fault")
-    if observed := sum(not each.is_planned for each in figures.fault_rows(evidence)):
-        faults += f", {_counted(observed, 'observed disturbance')}"
+    observed = sum(not each.is_planned for each in figures.fault_rows(evidence))
+    faults = [_counted(len(evidence.injected_faults), "fault")] if evidence.injected_faults or not observed else []
+    faults += [_counted(observed, "observed disturbance")] if observed else []
     return (
-        f"{_counted(len(evidence.attempts), 'attempt')}, {_counted(_declared(evidence), 'unit')}, {faults}: "
+        f"{_counted(len(evidence.attempts), 'attempt')}, {_counted(_declared(evidence), 'unit')}, {', '.join(faults)}: "
         f"{passed} of {len(run)} invariants hold, {sold:,} sold, {oversold:,} oversold"
     )
 

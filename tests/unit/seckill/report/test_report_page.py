@@ -89,7 +89,7 @@ def test_an_observed_pause_is_a_numbered_band_and_a_row() -> None:
     [band] = figures.fault_bands([row], curves)
     assert (row.number, band.name, band.from_s) == (1, "1", 0.01)
     text = "".join(page(paused).texts)
-    assert "0 faults, 1 observed disturbance: " in text
+    assert "3 units, 1 observed disturbance: " in text
     assert text.count("redis gave no sign of life, then continued") == 2, "below the picture and in the evidence"
     assert "observed, not planned" in text and "Observed: none." not in text
     assert "Observed: none." in "".join(page(run).texts)
