@@ -192,7 +192,9 @@ def serve(
 ) -> None:
     """Make the reports that operators order from the console, and watch servers and processes, in the foreground."""
     from seckill.cli.services import run_until_stopped, start_service
+    from seckill.monitoring.signs_of_life import SIGNS_TO
 
+    os.environ.pop(SIGNS_TO, None)  # it would only hear itself
     start_service()
     from seckill.console.reports.service import ReportService
 

@@ -17,6 +17,8 @@ STALL_MS = 5_000
 AROUND_MS = 5_000
 """A planned fault explains disturbances this long before and after it. Likewise, two observations of one process that
 are closer than this are one disturbance."""
+TOGETHER_MS, MANY = 2_000, 5
+"""So many silences that begin within this time are one disturbance."""
 WATCHER = "reports"
 """The process that observes. The sale does not need it, so its own absence explains nothing."""
 WHAT = {
@@ -68,12 +70,35 @@ def _process_disturbances(evidence: Evidence) -> Iterator[Disturbance]:
 
 
 def _silences(evidence: Evidence, logged: list[Disturbance]) -> Iterator[Disturbance]:
-    """The supervisor sees its own processes from nearer, so a silence that it explains is not reported again."""
-    for row in evidence.silences:
-        if not any(each.process == row.name and _overlap(each, row) for each in logged):
-            what = f"{row.name} {WHAT.get(row.kind, row.kind)}"
-            found = _disturbance(evidence, row.began_at_ms, row.ended_at_ms, what, row.name)
-            yield found._replace(ended=ENDED.get(row.ended_by, ""))
+    """The supervisor sees its own processes from nearer, so a silence that it explains is not reported again. Many that
+    fall silent together have one cause, such as a machine or a network that stood still."""
+    unknown = [
+        row for row in evidence.silences if not any(each.process == row.name and _overlap(each, row) for each in logged)
+    ]
+    for together in _begun_together(unknown):
+        first = together[0]
+        ends = [row.ended_at_ms for row in together]
+        if len(together) < MANY:
+            for row in together:
+                what = f"{row.name} {WHAT.get(row.kind, row.kind)}"
+                found = _disturbance(evidence, row.began_at_ms, row.ended_at_ms, what, row.name)
+                yield found._replace(ended=ENDED.get(row.ended_by, ""))
+        else:
+            until_ms = None if None in ends else max(end for end in ends if end is not None)
+            names = ", ".join(sorted(row.name for row in together))
+            what = f"{len(together)} processes at once {WHAT.get(first.kind, first.kind)} ({names})"
+            yield _disturbance(evidence, first.began_at_ms, until_ms, what)
+
+
+def _begun_together(silences: list[Silence]) -> list[list[Silence]]:
+    found: list[list[Silence]] = []
+    for row in sorted(silences, key=lambda row: (row.kind, row.began_at_ms)):
+        near = found and found[-1][0].kind == row.kind and row.began_at_ms - found[-1][0].began_at_ms <= TOGETHER_MS
+        if near:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
 
 
 def _overlap(one: Disturbance, row: Silence) -> bool:

@@ -92,6 +92,16 @@ def test_a_silence_is_an_observed_disturbance_that_claims_only_what_was_seen() -
     ]
 
 
+def test_many_processes_that_fall_silent_together_are_one_disturbance() -> None:
+    """A machine that stood still, or a network that was cut. Those that are killed one by one stay apart."""
+    together = [Silence(f"p{n}", "silent", 30_000 + 300 * n, 36_000 + n, "resumed") for n in range(6)]
+    apart = [Silence(f"q{n}", "silent", 60_000 + 3_000 * n, 70_000, "restarted") for n in range(6)]
+    first, *others = find_disturbances(replace(good_run(), silences=[*apart, *together]))
+    assert first.what == "6 processes at once gave no sign of life (p0, p1, p2, p3, p4, p5)"
+    assert (first.at_ms, first.until_ms) == (30_000, 36_005)
+    assert [each.process for each in others] == [f"q{n}" for n in range(6)]
+
+
 def test_a_quiet_run_has_no_disturbances() -> None:
     assert find_disturbances(good_run()) == []
 
