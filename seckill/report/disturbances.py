@@ -23,6 +23,7 @@ WATCHER = "reports"
 """The process that observes. The sale does not need it, so its own absence explains nothing."""
 WHAT = {
     "silent": "gave no sign of life",
+    "unanswered": "did not answer",
     "stopped": "stopped in order",
     "unwatched": "watched nothing",
 }

@@ -131,7 +131,7 @@ def test_a_server_that_does_not_answer_is_written_down(clock: Clock) -> None:
         wait(lambda: log._watched["postgres"].silent is None, "the next answer")
         watcher.run_once()
     silence = Silence.objects.get()
-    assert (silence.name, silence.kind, silence.ended_by) == ("postgres", "silent", "resumed")
+    assert (silence.name, silence.kind, silence.ended_by) == ("postgres", "unanswered", "resumed")
 
 
 def test_bytes_that_are_not_a_sign_are_ignored(clock: Clock) -> None:
@@ -182,6 +182,7 @@ def test_servers_that_live_answer_their_probe_and_others_do_not(known: Environme
     found = {probe.name: probe for probe in probes(known)}
     assert set(found) == {"postgres", "redis", "mqcore", "sandbox", "front"}
     for name in ("postgres", "redis"):
+        found[name].ask()
         found[name].ask()
     for name in ("mqcore", "sandbox", "front"):
         with pytest.raises(FAULTS):

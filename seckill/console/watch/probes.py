@@ -1,6 +1,7 @@
-"""Shell: probes of the servers: each asks one server for an answer and raises if there is none within two seconds.
+"""Shell: probes of the servers: each asks one server for an answer and raises if there is none.
 
-The servers have the names that the supervisor of `seckill up` gives them, or their host names where they run elsewhere.
+A late answer is an answer: it ends the silence, so a busy machine does not make a server look dead for long. The
+servers have the names that the supervisor of `seckill up` gives them, or their host names where they run elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from seckill.config.redis_address import parse_redis_address
 from seckill.resilience import redis_client
 from seckill.stack.health_checks import is_broker
 
-TIMEOUT_SECONDS = 2
+TIMEOUT_SECONDS = 10
 
 
 class Probe(NamedTuple):
@@ -44,7 +45,7 @@ FAULTS = (OSError, psycopg.Error, RedisError)
 def probes(known: Environment) -> Iterator[Probe]:
     """One for each server that has an address of its own. Other people's services are probed in development only."""
     database = conninfo_to_dict(known.database_url)
-    yield Probe(_name(str(database.get("host") or ""), "postgres"), partial(_ask_postgres, known.database_url))
+    yield Probe(_name(str(database.get("host") or ""), "postgres"), PostgresProbe(known.database_url))
     for url in dict.fromkeys((known.admission_redis_url, known.gate_redis_url)):
         address = parse_redis_address(url)
         host = "" if address.kind else urlsplit(url).hostname or ""
@@ -73,8 +74,19 @@ def _name(host: str, role: str) -> str:
     return role
 
 
-def _ask_postgres(url: str) -> None:
-    psycopg.connect(url, connect_timeout=TIMEOUT_SECONDS).close()
+class PostgresProbe:
+    """Keeps its connection, because a new one costs the server a process."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.Connection | None = None
+
+    def __call__(self) -> None:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(
+                self._url, autocommit=True, connect_timeout=TIMEOUT_SECONDS, tcp_user_timeout=1000 * TIMEOUT_SECONDS
+            )
+        self._connection.execute("SELECT 1")
 
 
 def _ask_broker(host: str, port: int, certificates: ssl.SSLContext | None) -> None:

@@ -22,8 +22,13 @@ FORGET_MS = 600_000
 NAMES_MAX = 500
 
 
+SERVER = ""
+"""The life of a server that is probed: an answer does not tell whether it was restarted."""
+
+
 class Kind(StrEnum):
     SILENT = "silent"
+    UNANSWERED = "unanswered"  # by a server
     STOPPED = "stopped"
     UNWATCHED = "unwatched"
 
@@ -60,7 +65,7 @@ class SignLog:
         self._called_ms = now_ms
 
     def sign(self, name: str, life: str, now_ms: int) -> list[SilentTime]:
-        """`life` differs after each start; a server that is probed has always the same one."""
+        """`life` differs after each start; that of a server is always `SERVER`."""
         known = self._watched.get(name)
         if known is None or (known.life == life and known.has_left):
             if known is None and len(self._watched) < NAMES_MAX:
@@ -87,7 +92,7 @@ class SignLog:
         for name, known in list(self._watched.items()):
             known.missed_ms += min(now_ms - called_ms, TICK_MS_MAX)
             if known.silent is None and known.missed_ms >= SILENT_MS_MIN:
-                known.silent = SilentTime(name, Kind.STOPPED if known.has_left else Kind.SILENT, known.heard_ms)
+                known.silent = SilentTime(name, _kind(known), known.heard_ms)
                 changed.append(known.silent)
             elif now_ms - known.heard_ms >= FORGET_MS:
                 del self._watched[name]
@@ -107,6 +112,12 @@ class SignLog:
         if by is End.RESTARTED and not known.has_left:  # so quickly that its silence was not noticed
             return [SilentTime(name, Kind.SILENT, known.heard_ms, now_ms, by)]
         return []
+
+
+def _kind(known: _Watched) -> Kind:
+    if known.has_left:
+        return Kind.STOPPED
+    return Kind.UNANSWERED if known.life == SERVER else Kind.SILENT
 
 
 def _ended(silent: SilentTime, now_ms: int, by: End) -> SilentTime:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from seckill.console.models import Silence
 from seckill.console.reports import queue
 from seckill.console.watch.probes import FAULTS, Probe
-from seckill.console.watch.sign_log import SILENT_MS_MIN, End, Kind, SignLog, SilentTime
+from seckill.console.watch.sign_log import SERVER, SILENT_MS_MIN, End, Kind, SignLog, SilentTime
 from seckill.monitoring.signs_of_life import DATAGRAM_BYTES_MAX, INTERVAL_SECONDS
 from seckill.report.disturbances import WATCHER
 
@@ -28,8 +28,6 @@ SILENCES_MAX = 1000
 """That many of the newest are kept, in memory and in the table."""
 NAMES_MAX = 1000
 CONTAINER_ID = re.compile("[0-9a-f]{12}")
-ALWAYS = "always"
-"""The life of a server: a probe cannot tell whether it was restarted."""
 
 
 class Watcher:
@@ -77,7 +75,7 @@ class Watcher:
             except FAULTS:
                 continue
             with self._lock:
-                self._keep(self._log.sign(probe.name, ALWAYS, self._now_ms()))
+                self._keep(self._log.sign(probe.name, SERVER, self._now_ms()))
 
     def _listen(self, listener: socket.socket) -> None:
         while not self._stopping.is_set():

@@ -79,7 +79,7 @@ def test_the_report_reads_the_log_that_the_supervisor_writes(tmp_path: Path) -> 
 # ── what the report service noticed ──────────────────────────────────────────────────────────────
 
 KILLED = Silence("seckill-inventory-1", "silent", 30_000, 36_000, "restarted")
-PAUSED = Silence("redis", "silent", 40_000, 45_500, "resumed")
+PAUSED = Silence("redis", "unanswered", 40_000, 45_500, "resumed")
 STOPPED = Silence("seckill-celery-1", "stopped", 50_000, None, "")
 
 
@@ -87,7 +87,7 @@ def test_a_silence_is_an_observed_disturbance_that_claims_only_what_was_seen() -
     found = find_disturbances(replace(good_run(), silences=[KILLED, PAUSED, STOPPED]))
     assert [str(each) for each in found] == [
         "seckill-inventory-1 gave no sign of life for 6.0 s, then was started again (observed, not planned)",
-        "redis gave no sign of life for 5.5 s, then continued (observed, not planned)",
+        "redis did not answer for 5.5 s, then continued (observed, not planned)",
         "seckill-celery-1 stopped in order (observed, not planned)",
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seckill.console.watch.sign_log import FORGET_MS, SILENT_MS_MIN, End, Kind, SignLog, SilentTime
+from seckill.console.watch.sign_log import FORGET_MS, SERVER, SILENT_MS_MIN, End, Kind, SignLog, SilentTime
 from seckill.report.disturbances import ENDED, WATCHER, WHAT
 
 
@@ -139,6 +139,14 @@ def test_a_watcher_that_was_delayed_for_a_moment_accuses_no_process() -> None:
 
 def test_the_report_has_words_for_everything_that_is_written_down() -> None:
     assert set(WHAT) == set(Kind) and set(ENDED) == set(End)
+
+
+def test_a_server_that_does_not_answer_is_not_called_dead() -> None:
+    log = SignLog(0)
+    log.sign("postgres", SERVER, 0)
+    [found] = [each for second in range(1, 6) for each in log.tick(1000 * second)]
+    assert found == SilentTime("postgres", Kind.UNANSWERED, 0)
+    assert log.sign("postgres", SERVER, 6000) == [found._replace(ended_at_ms=6000, ended_by=End.RESUMED)]
 
 
 def test_a_server_that_was_never_heard_is_not_missed() -> None:
