@@ -164,6 +164,8 @@ UNREAD_TABLES = {
     "analytics_partition": "read by sources/statistics.py",
     "analytics_run": "read by sources/statistics.py",
     "analytics_total": "read by sources/statistics.py",
+    "console_report": "finished reports; a report does not rest on older ones",
+    "console_report_service": "the report service's own last sign of life, no fact of a run",
     "notifications_channel": _INTERNAL + ": the state of a circuit breaker",
     "orders_provider_log": _INTERNAL + ": how far the provider's log was compared",
     "streams_divert": _INTERNAL + ": the topic of a user's requests; I9 checks that each is decided once",
