@@ -37,6 +37,7 @@ from gateway.purchase_queue import PurchaseQueue
 from gateway.sale_json import sale_etag, sale_json
 from gateway.stop_signals import release_signals_after
 from gateway.subscriptions import StreamHub
+from seckill.monitoring.signs_of_life import start_signs
 from seckill.web import tokens
 from seckill.web.problems import DJANGO_ERRORS, Problem
 
@@ -78,6 +79,7 @@ class Gateway:
         self._loop = loop
         from_threads.connect(loop, self.purchases)
         release_signals_after(self._streams.close, loop)
+        self._signs = start_signs()
         for work in (
             self.purchases.queue.producer.run(),
             self._streams.run(),
@@ -92,6 +94,8 @@ class Gateway:
         loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
         loop.run_until_complete(self.purchases.queue.producer.close())
         self._django.close()
+        if self._signs is not None:
+            self._signs.say_goodbye()
 
     # ── a request ────────────────────────────────────────────────────────────────────────────────
 

@@ -8,11 +8,12 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready
+from celery.signals import worker_ready, worker_shutdown
 from kombu.entity import Queue
 
 from seckill.config.database import BATCH_STATEMENT_MS
 from seckill.messaging import ready_file
+from seckill.monitoring.signs_of_life import start_signs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
 if "worker" in sys.argv[1:]:  # this process is a worker, not a service that enqueues tasks
@@ -30,6 +31,9 @@ app.conf.task_queues = [Queue(name) for name in ("celery", "notify.sms", "notify
 
 def _mark_ready(**_: Any) -> None:
     ready_file.mark_ready()
+    signs = start_signs()
+    if signs is not None:
+        worker_shutdown.connect(lambda **_: signs.say_goodbye(), weak=False)
 
 
 worker_ready.connect(_mark_ready)

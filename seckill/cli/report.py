@@ -71,6 +71,7 @@ class ReportOptions:
     json: str | None
     junit: Path | None
     html: Path | None
+    code_links: bool
     live: bool
     every: float
     metrics_port: int | None
@@ -99,6 +100,9 @@ def check(
     json: Annotated[str | None, typer.Option(metavar="FILE", help="also as JSON; - prints only the JSON")] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="also as JUnit XML, for CI systems")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="also as one HTML page with charts")] = None,
+    code_links: Annotated[
+        bool, typer.Option("--code-links/--no-code-links", help="whether the page links to the code on this machine")
+    ] = True,
     live: Annotated[bool, typer.Option("--live", help="show residuals while a sale runs, until Ctrl-C")] = False,
     every: Annotated[float, typer.Option(metavar="SECONDS", help="pause between two readings of --live")] = 1.0,
     metrics_port: Annotated[
@@ -119,7 +123,21 @@ def check(
     if invocation.invoked_subcommand:
         return 0
     options = _options(invocation.params)
+    _check_writable(Path(options.json) if options.json not in (None, "-") else None, options.junit, options.html)
     return _watch(options) if options.live else _with_evidence(options, _print_report)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Before minutes of reading, not after them."""
+    for path in filter(None, paths):
+        target = path if path.exists() else path.parent
+        if not target.is_dir() and not path.exists():
+            raise CommandError(f"{path} cannot be written, because there is no folder {path.parent}", TOOL_FAILED)
+        if not os.access(target, os.W_OK):
+            raise CommandError(
+                f"{path} cannot be written by user {os.getuid()}; allow it with: chmod -R a+rwX {path.parent}",
+                TOOL_FAILED,
+            )
 
 
 @report.command()
@@ -164,6 +182,23 @@ def selftest(
 
     assert invocation.parent is not None
     return _with_evidence(_options(invocation.parent.params), run_trials)
+
+
+@report.command()
+def serve(
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="where processes send their signs of life (UDP)")
+    ] = None,
+) -> None:
+    """Make the reports that operators order from the console, and watch servers and processes, in the foreground."""
+    from seckill.cli.services import run_until_stopped, start_service
+    from seckill.monitoring.signs_of_life import SIGNS_TO
+
+    os.environ.pop(SIGNS_TO, None)  # it would only hear itself
+    start_service()
+    from seckill.console.reports.service import ReportService
+
+    run_until_stopped(ReportService(data_folder(), listen))
 
 
 def _with_evidence(options: ReportOptions, command: Callable[[ReportOptions, Evidence], int]) -> int:
@@ -233,11 +268,14 @@ def _print_report(options: ReportOptions, evidence: Evidence) -> int:
     if options.html:
         from seckill.report.html.page import render_report
 
-        options.html.write_text(render_report(evidence, judged), encoding="utf-8")
+        folder = options.html.absolute().parent if options.code_links else None
+        options.html.write_text(render_report(evidence, judged, folder), encoding="utf-8")
     if options.json == "-":
         print(dumps(terminal.report_as_json(evidence, judged), indent=1, default=str))
     else:
         terminal.print_report(console(), evidence, judged)
         if options.json:
             Path(options.json).write_text(dumps(terminal.report_as_json(evidence, judged), indent=1, default=str))
+        if written := [str(path) for path in (options.html, options.json, options.junit) if path]:
+            print(f"written: {', '.join(written)}")
     return EXIT_CODES[overall_verdict(judged)]

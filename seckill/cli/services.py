@@ -24,19 +24,19 @@ def add_to(app: typer.Typer) -> None:
 
 def consume(group: Annotated[Group, typer.Argument(metavar="GROUP", help=", ".join(sorted(GROUPS)))]) -> None:
     """Run one consumer of a group, in the foreground."""
-    bootstrap_servers = _start_service()
+    bootstrap_servers = start_service()
     from seckill.messaging.consume_loop import ConsumeLoop
 
     name = os.environ.get("SECKILL_STACK_NAME", f"{group.value}.{os.getpid()}")
-    _run_until_stopped(ConsumeLoop(create_handler(group.value), bootstrap_servers, name))
+    run_until_stopped(ConsumeLoop(create_handler(group.value), bootstrap_servers, name))
 
 
 def relay(writer: Annotated[Writer, typer.Argument(metavar="WRITER", help=", ".join(sorted(RELAYS)))]) -> None:
     """Publish the outbox of a service, in the foreground. The relay of orders also publishes all dead letters."""
-    bootstrap_servers = _start_service()
+    bootstrap_servers = start_service()
     from seckill.messaging.relay import Relay
 
-    _run_until_stopped(Relay(RELAYS[writer.value], bootstrap_servers))
+    run_until_stopped(Relay(RELAYS[writer.value], bootstrap_servers))
 
 
 def sweep(
@@ -47,10 +47,10 @@ def sweep(
     metrics_host: Annotated[str, typer.Option(metavar="ADDRESS")] = "127.0.0.1",
 ) -> None:
     """Do what is due in a service, again and again, in the foreground."""
-    _start_service()
+    start_service()
     if metrics_port is not None:
         _serve_metrics(service.value, metrics_host, metrics_port)
-    _run_until_stopped(load_object(SWEEPS[service.value])())
+    run_until_stopped(load_object(SWEEPS[service.value])())
 
 
 def topics(
@@ -80,17 +80,19 @@ def topics(
         print(f"{MISFIT}{line}")
 
 
-def _run_until_stopped(worker: Any) -> None:
+def run_until_stopped(worker: Any) -> None:
     """SIGTERM and Ctrl-C let the worker finish the batch under way."""
     from seckill.config.garbage import tune_collector
+    from seckill.monitoring.signs_of_life import signs_of_life
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     tune_collector()
-    worker.run()
+    with signs_of_life():
+        worker.run()
 
 
-def _start_service() -> str:
+def start_service() -> str:
     """Set Django up for a process that runs for long; it bounds its statements. Returns the broker's address."""
     from seckill.config.database import BATCH_STATEMENT_MS
 

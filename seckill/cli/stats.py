@@ -121,6 +121,7 @@ def live(
     from analytics.jobs.live import StreamJob, StreamPlan
     from analytics.progress import BatchLines
     from seckill.messaging import ready_file
+    from seckill.monitoring.signs_of_life import signs_of_life
 
     use_cluster(kafka, kafka_config, SERVICE)
     environment, folder = _environment(), _statistics_folder()
@@ -142,10 +143,11 @@ def live(
             signal.signal(number, lambda *_: job.stop())
         ready_file.mark_ready()
         lines.print_line("catching up, then ending" if plan.once else "counting new records; Ctrl-C ends it")
-        try:
-            job.run()
-        finally:
-            spark.stop()
+        with signs_of_life():
+            try:
+                job.run()
+            finally:
+                spark.stop()
     except StatsFault as fault:
         raise CommandError(str(fault)) from fault
     print(lines.summary())

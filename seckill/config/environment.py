@@ -18,7 +18,9 @@ from seckill.config import kafka_security
 PREFIX = "SECKILL_"
 FILE_SUFFIX = "_FILE"
 KAFKA_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
-READ_ELSEWHERE = {"SECKILL_READY_FILE", "SECKILL_STACK_NAME", "SECKILL_DATA", "SECKILL_BROKER_NETWORK"}
+READ_ELSEWHERE = {
+    "SECKILL_READY_FILE", "SECKILL_STACK_NAME", "SECKILL_DATA", "SECKILL_BROKER_NETWORK", "SECKILL_SIGNS_TO",
+}  # fmt: skip
 """Variables of the command line and of the stack, which are not part of this configuration."""
 DEVELOPMENT_SECRET = "for development only, never for a real sale"  # pragma: allowlist secret
 SECRETS = ("secret_key", "provider_secret")

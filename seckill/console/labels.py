@@ -61,7 +61,7 @@ OPERATIONS: dict[str, Label] = {
     "stack scale": _("service scaled"),
     "stack kill": _("process killed"),
     "fault redis-flushall": _("Redis emptied"),
-    "report": _("report started"),
+    "report": _("report requested"),
     "rush": _("rush started"),
 }
 """What the chart and the audit page call an entry of the audit trail. Others are shown by their verb."""
@@ -78,8 +78,10 @@ VERDICTS: dict[str, Label] = {
     "FAIL": _("failed"),
     "UNKNOWN": _("unknown"),
     "NOT RUN": _("not run"),
+    "QUEUED": _("queued"),
     "RUNNING": _("running…"),
-    "LOST": _("no result"),
+    "FAILED": _("not made"),
+    "LOST": _("lost"),
 }
 
 PROCESS_STATES: dict[str, Label] = {

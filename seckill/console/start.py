@@ -17,9 +17,10 @@ from django.views.decorators.http import require_GET
 from gateway import redis_clock, sales
 from gateway.pages.sale_phase import SalePhase, sale_phase
 from inventory.events import SaleView
-from seckill.console import reports, rush
+from seckill.console import rush
 from seckill.console.permissions import permissions_of
-from seckill.console.reports import ReportRow
+from seckill.console.reports.queue import is_service_running
+from seckill.console.reports.views import last_report
 from seckill.console.stack_operations import available_faults
 from seckill.console.staff import check_host
 from seckill.stack import control
@@ -58,6 +59,7 @@ def start(request: HttpRequest) -> HttpResponse:
             "stack": read_stack(),
             "sale": find_sale(),
             "report": last_report(),
+            "makes_reports": is_service_running(),
             "faults": available_faults(),
             "locust": rush.locust_state().value,
             "locust_url": settings.ENVIRONMENT.locust_url,
@@ -91,10 +93,3 @@ def find_sale() -> ShownSale | None:
     now_ms = redis_clock.now_ms()
     views.sort(key=lambda view: importance(view.id, view.state, view.opens_at_ms, view.closes_at_ms, now_ms))
     return ShownSale(views[0], sale_phase(views[0], now_ms), now_ms) if views else None
-
-
-def last_report() -> ReportRow | None:
-    """The newest report with a result."""
-    folder = reports.reports_folder()
-    rows = [] if folder is None else reports.list_reports(folder)
-    return next((row for row in rows if row.counts), None)

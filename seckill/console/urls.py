@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from seckill.console import board, dead_letters, operations, reports, rush, stack_operations, staff, trace
+from seckill.console import board, dead_letters, operations, rush, stack_operations, staff, trace
+from seckill.console.reports import views as reports
 
 app_name = "console"
 urlpatterns = [
@@ -21,5 +22,5 @@ urlpatterns = [
     path("/letters/<row_id:number>", dead_letters.letter, name="letter"),
     path("/trace", trace.trace, name="trace"),
     path("/reports", reports.reports, name="reports"),
-    path("/reports/<str:name>", reports.report, name="report"),
+    path("/reports/<row_id:number>", reports.report, name="report"),
 ]

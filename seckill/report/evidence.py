@@ -36,6 +36,7 @@ from seckill.report.rows import (
     RequestRecord,
     Sale,
     Settlement,
+    Silence,
     SinkLine,
     Stock,
     Transition,
@@ -93,6 +94,7 @@ class Evidence:
     sink_lines: list[SinkLine] = field(default_factory=list)
     injected_faults: list[dict[str, Any]] = field(default_factory=list)
     process_events: list[dict[str, Any]] = field(default_factory=list)  # from the supervisor, planned or not
+    silences: list[Silence] = field(default_factory=list)  # from the report service, planned or not
     spark_counts: list[SparkCount] = field(default_factory=list)
     spark_cuts: list[SparkCut] = field(default_factory=list)
 

@@ -211,3 +211,13 @@ class GateState(NamedTuple):
     stock_id: int
     free: int | None
     granted: dict[Id, int]
+
+
+class Silence(NamedTuple):
+    """A time in which the report service heard nothing from a process. `ended_at_ms` is None if it was not over."""
+
+    name: str
+    kind: str
+    began_at_ms: int
+    ended_at_ms: int | None
+    ended_by: str

@@ -36,14 +36,17 @@ def broker(port: int, certificates: ssl.SSLContext | None = None) -> Check:
     return lambda: None if is_broker(port, certificates) else f"port {port}: no broker answers yet"
 
 
-def is_broker(port: int, certificates: ssl.SSLContext | None = None) -> bool:
+def is_broker(
+    port: int, certificates: ssl.SSLContext | None = None, host: str = "127.0.0.1", timeout_s: float = 5
+) -> bool:
     """Whether the server at this port answers ApiVersions, which needs no login. With `certificates`, over TLS."""
     try:
         with ExitStack() as opened:
-            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=1))
-            connection.settimeout(5)
+            connection = opened.enter_context(socket.create_connection((host, port), timeout=min(1, timeout_s)))
+            connection.settimeout(timeout_s)
             if certificates is not None:
-                connection = opened.enter_context(certificates.wrap_socket(connection, server_hostname="localhost"))
+                name = "localhost" if host == "127.0.0.1" else host
+                connection = opened.enter_context(certificates.wrap_socket(connection, server_hostname=name))
             connection.sendall(_API_VERSIONS)
             with connection.makefile("rb") as response:
                 head = response.read(8)

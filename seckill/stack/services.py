@@ -281,6 +281,14 @@ def services(layout: Layout) -> list[Service]:
         ),
         Service("notify.sweep", _python("-m", "seckill.cli", "sweep", "notifications"), health_checks.ready_file),
         Service(
+            "reports",
+            lambda layout, _: (
+                [sys.executable, "-m", "seckill.cli", "report", "serve", "--data", str(layout.folder)],
+                {},
+            ),
+            health_checks.ready_file,
+        ),
+        Service(
             "gateway",
             _gateway,
             lambda layout, _: health_checks.http(f"http://127.0.0.1:{ports.gateway}/readyz"),

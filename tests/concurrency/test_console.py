@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from io import StringIO
@@ -12,12 +11,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 from django.test import Client
 
 from inventory import sale_commands
 from inventory.models import Sale, Stock
 from seckill.audit.models import AuditEntry
-from seckill.console import queries, reports, rush, trace
+from seckill.console import queries, rush, trace
+from seckill.console.models import Report
 from seckill.console.permissions import ConsolePermission, grant_permissions, permissions_of
 from seckill.console.stack_operations import FAULTS
 from seckill.messaging.group_switches import OPTIONAL_GROUPS
@@ -246,19 +247,31 @@ def test_a_form_field_with_nul_is_refused(operator: Client, address: str) -> Non
     assert operator.get(address).status_code == 400
 
 
-def test_reports_are_listed_with_their_verdict_and_sandboxed(operator: Client, settings: Any, tmp_path: Path) -> None:
-    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, stack_folder=str(tmp_path))
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    for name in ("20260101-000000", "20260102-000000"):
-        (folder / f"{name}.log").touch()
-    judged = {"verdict": "PASS", "invariants": [{"verdict": "PASS"}, {"verdict": "NOT RUN"}]}
-    (folder / "20260101-000000.json").write_text(json.dumps(judged))
-    (folder / "20260101-000000.html").write_text("<h1>the books</h1>")
-    rows = reports.list_reports(folder)
-    assert [(row.verdict, row.counts) for row in rows] == [("LOST", {}), ("PASS", {"PASS": 1, "NOT RUN": 1})]
-    assert rows[1].count_labels == ["1 passed", "1 not run"]
-    shown = operator.get("/console/reports/20260101-000000")
+def test_reports_are_listed_with_their_verdict_and_sandboxed(operator: Client) -> None:
+    done = Report.objects.create(
+        requested_by="olga", state="done", verdict="PASS", counts={"PASS": 1, "NOT RUN": 1}, html="<h1>the books</h1>"
+    )
+    failed = Report.objects.create(requested_by="rita", state="failed", error="no broker answers")
+    page = operator.get("/console/reports").content.decode()
+    assert page.index("no broker answers") < page.index("1 passed · 1 not run"), "the newest comes first"
+    shown = operator.get(f"/console/reports/{done.pk}")
     assert b"the books" in shown.content and "sandbox" in shown["Content-Security-Policy"]
-    for name in ("20260102-000000", "..%2F..%2Fpasswords"):
+    for name in (failed.pk, done.pk + 1000, "..%2F..%2Fpasswords"):
         assert operator.get(f"/console/reports/{name}").status_code == 404
+
+
+def test_an_operator_orders_a_report_once_and_is_told_that_it_waits(operator: Client) -> None:
+    assert operator.post("/console/reports").status_code == 303
+    page = operator.get("/console/reports").content.decode()
+    assert "queued" in page and "<button disabled" in page
+    assert "The report service is not running" in page, "nothing makes reports in this test"
+    operator.post("/console/reports")
+    assert notice(operator) == {"text": "A report is already queued. It will be made next.", "is_good": False}
+    assert Report.objects.count() == 1
+    [entry] = AuditEntry.objects.all()
+    assert (entry.verb, entry.target, entry.actor) == ("report", f"report {Report.objects.get().pk}", "olga")
+
+
+def test_a_report_whose_service_ended_is_shown_as_lost(operator: Client) -> None:
+    Report.objects.create(requested_by="olga", state="running", lease_until=Now())
+    assert "The report service ended while it made this report." in operator.get("/console/reports").content.decode()

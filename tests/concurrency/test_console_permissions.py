@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from inventory import sale_commands
-from seckill.console import dead_letters, reports, rush, stack_operations
+from seckill.console import dead_letters, rush, stack_operations
 from seckill.console.permissions import REQUIRED, ConsolePermission, grant_permissions, permissions_of
 from seckill.console.stack_operations import FAULTS
 from seckill.messaging.models import DeadLetter
@@ -28,7 +28,6 @@ def stack_folder(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, stack_folder=str(tmp_path))
     monkeypatch.setattr(stack_operations, "send_to_stack", lambda command: "done")
     monkeypatch.setattr(stack_operations, "FAULTS", (FAULTS[0]._replace(inject=lambda: None),))
-    monkeypatch.setattr(reports, "_start_report", lambda folder: True)
     monkeypatch.setattr(rush, "_start", lambda sale, buyers, seconds: None)
     monkeypatch.setattr(dead_letters, "_apply_verb", lambda letter, form: (None, "done"))
 

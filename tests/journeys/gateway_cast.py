@@ -13,7 +13,7 @@ from seckill.stack.child_processes import free_port
 from seckill.stack.server_set import running_redis
 from tests.journeys.stack import Buyer, Stack
 
-LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep")
+LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "reports")
 SCALE = [*(f"{name}=0" for name in LEFT_OUT), "inventory=1", "orders=1"]
 DEADLINE_S = 100
 

@@ -83,6 +83,23 @@ def test_the_books_balance_after_a_rush_with_a_container_killed_and_the_broker_p
     assert "500 buyers" in said
     report = project.run("run", "--rm", "-T", "report", timeout=360)
     assert report.returncode == 0, report.stdout[-6000:] + report.stderr[-2000:]
+    assert "reports/report.html" in report.stdout.splitlines()[-1]
+    page = (ROOT / "reports" / "report.html").read_text()
+    observed = {each["process"] for each in json.loads((ROOT / "reports" / "report.json").read_text())["observed"]}
+    assert {"mqcore", "seckill-test-inventory-1", "seckill-test-inventory-2"} <= observed, "killed and paused by hand"
+    assert "postgres" not in observed and "seckill-test-orders-1" not in observed, "left alone"
+    assert all(name in page for name in observed)
+
+
+def test_the_report_service_makes_the_report_that_an_operator_orders(project: Project) -> None:
+    order = "from seckill.console.reports import queue; print(queue.request_report('olga'))"
+    project.say("exec", "-T", "gateway", "seckill", "manage", "shell", "--no-imports", "--command", order)
+
+    def states() -> str:
+        query = "SELECT string_agg(state || verdict, ',') FROM console_report"
+        return project.say("exec", "-T", "postgres", "psql", "-U", "seckill", "-d", "seckill", "-tAc", query).strip()
+
+    project.wait_until(lambda: states() == "donePASS", "the report", 120)
 
 
 def asked(project: Project) -> dict[str, list[str]]:

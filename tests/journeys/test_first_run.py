@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 # What the shop and a purchase need; messages and statistics are left out.
-LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "inventory.settlement")
+LEFT_OUT = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "inventory.settlement", "reports")
 SMALL = [part for name in LEFT_OUT for part in ("--scale", f"{name}=0")]
 
 

@@ -38,7 +38,7 @@ from tests.journeys.strangers import PATIENCE_S, Scene
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-SERVICES = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep")
+SERVICES = ("notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "reports")
 EXAMPLES = 12  # per operation
 CHECKS = [
     status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance,

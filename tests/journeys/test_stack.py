@@ -29,7 +29,7 @@ pytestmark = [
 # This leaves the servers, the sandbox and one relay; test_purchase.py runs everything.
 LEFT_OUT = (
     "relay.orders", "inventory", "inventory.settlement", "inventory.sweep", "orders", "orders.sweep",
-    "gateway.outcomes", "notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "gateway",
+    "gateway.outcomes", "notify.sms", "notify.email", "notify.push", "celery", "notify.sweep", "gateway", "reports",
 )  # fmt: skip
 SMALL = [part for name in LEFT_OUT for part in ("--scale", f"{name}=0")]
 STARTED = ["postgres", "redis", "mqcore", "sandbox", "relay.inventory"]

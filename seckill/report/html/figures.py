@@ -14,7 +14,7 @@ from seckill.report.traffic import FunnelStage, funnel, rate_per_second, running
 
 STEPS_MAX = 160
 BARS_MAX = 100
-BANDS_MAX = 12
+LABELS_MAX = 30
 BAND_SHARE_MIN = 0.01
 """A short fault is drawn at least this wide, as a share of the chart, so that it can be seen."""
 STEPS_MS = (100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)
@@ -31,8 +31,24 @@ class PeakCurves(NamedTuple):
     backlog: list[int]
 
 
+class FaultRow(NamedTuple):
+    """An injected fault or an observed disturbance, numbered in order of time. Without `until_ms` it has not ended, or
+    its end is unknown; without `at_ms` it may have happened at any time."""
+
+    number: int
+    at_ms: int
+    until_ms: int | None
+    what: str
+    ended: str
+    is_planned: bool
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.until_ms is None else (self.until_ms - self.at_ms) / 1000
+
+
 class FaultBand(NamedTuple):
-    """A fault, in seconds since the first attempt. The name is empty if there is no room for it."""
+    """A fault, in seconds since the first attempt. The name is its number; it is empty if there are too many."""
 
     from_s: float
     to_s: float
@@ -115,23 +131,29 @@ def peak_curves(evidence: Evidence) -> PeakCurves | None:
     return PeakCurves(began, step, rates(offered), rates(acknowledged), rates(decided), backlog)
 
 
-def fault_bands(evidence: Evidence, curves: PeakCurves) -> list[FaultBand]:
-    """Injected faults and unplanned disturbances during the time that the chart covers."""
-    span_s = len(curves.backlog) * curves.step_ms / 1000
-    narrow_s = BAND_SHARE_MIN * span_s
-    bands: list[FaultBand] = []
-    faults = evidence.injected_faults + [
-        {"at_ms": each.at_ms, "until_ms": each.until_ms or each.at_ms, "fault": each.what}
-        for each in find_unplanned(evidence)
+def fault_rows(evidence: Evidence) -> list[FaultRow]:
+    """Injected faults and unplanned disturbances."""
+    found = [
+        (int(line.get("at_ms", 0)), line.get("until_ms"), str(line.get("fault", "fault")), "", True)
+        for line in evidence.injected_faults
     ]
-    for fault in sorted(faults, key=lambda fault: int(fault.get("at_ms", 0))):
-        from_s = (int(fault.get("at_ms", 0)) - curves.began_ms) / 1000
-        to_s = (int(fault.get("until_ms", fault.get("at_ms", 0))) - curves.began_ms) / 1000
+    found += [(each.at_ms, each.until_ms, each.what, each.ended, False) for each in find_unplanned(evidence)]
+    found.sort(key=lambda each: each[0])
+    return [FaultRow(number, *each) for number, each in enumerate(found, 1)]
+
+
+def fault_bands(rows: Sequence[FaultRow], curves: PeakCurves) -> list[FaultBand]:
+    """Those during the time that the chart covers."""
+    span_s = len(curves.backlog) * curves.step_ms / 1000
+    bands: list[FaultBand] = []
+    for row in rows:
+        from_s = (row.at_ms - curves.began_ms) / 1000
+        to_s = ((row.until_ms or row.at_ms) - curves.began_ms) / 1000
         if to_s < 0 or from_s > span_s:
             continue
-        is_crowded = len(bands) >= BANDS_MAX or (bands and from_s - bands[-1].from_s < 12 * narrow_s)
-        name = "" if is_crowded else str(fault.get("fault", ""))
-        bands.append(FaultBand(max(0.0, from_s), min(span_s, max(to_s, from_s + narrow_s)), name))
+        from_s = max(0.0, from_s)
+        name = str(row.number) if len(bands) < LABELS_MAX else ""
+        bands.append(FaultBand(from_s, min(span_s, max(to_s, from_s + BAND_SHARE_MIN * span_s)), name))
     return bands
 
 

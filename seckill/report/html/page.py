@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from seckill.report.disturbances import find_unplanned
 from seckill.report.evidence import Evidence
 from seckill.report.evidence_timeline import timeline_of
 from seckill.report.html import figures, hardware, pictures
+from seckill.report.html.figures import FaultRow
+from seckill.report.html.meanings import MEANINGS
 from seckill.report.html.rendering import render_template
+from seckill.report.terminal import verdict_sentence
 from seckill.report.verdicts import Judgement, Verdict, overall_verdict
 
+ROOT = Path(__file__).parents[3]
 EXAMPLES_MAX = 5
 RUNS_MAX = 10
+FAULTS_MAX = 12
+ORDER = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS, Verdict.NOT_RUN)
 
 
-def render_report(evidence: Evidence, judged: Sequence[Judgement]) -> str:
+class CodeLink(NamedTuple):
+    """`href` is empty if the page does not lie in a folder from which the code can be reached."""
+
+    text: str
+    href: str
+
+
+def render_report(evidence: Evidence, judged: Sequence[Judgement], folder: Path | None = None) -> str:
+    """`folder` is where the page will lie; its links to the code are relative to it."""
     verdict = overall_verdict(judged)
+    faults = figures.fault_rows(evidence)
     return render_template(
         "seckill.report.html",
         "report.html",
         verdict=verdict.value,
         verdict_style=_style(verdict),
         headline=headline(evidence, judged),
+        sentence=verdict_sentence(evidence, judged),
         unfinished=evidence.unfinished,
-        charts=_charts(evidence),
-        invariants=[_invariant(evidence, each) for each in judged],
+        charts=_charts(evidence, faults),
+        faults=faults[:FAULTS_MAX],
+        more_faults=faults[FAULTS_MAX:],
+        invariants=[_invariant(evidence, each, folder) for each in sorted(judged, key=_urgency)],
         latencies=figures.stage_latencies(evidence),
         ledger=[(stock, figures.ledger_accounts(evidence, stock)) for stock in evidence.stocks],
         taken_at_ms=evidence.taken_at_ms,
         machine=hardware.describe_machine(),
         planned_faults=evidence.planned_faults,
-        unplanned=find_unplanned(evidence),
         runs=evidence.runs[:RUNS_MAX],
         more_runs=max(0, len(evidence.runs) - RUNS_MAX),
         sources=_sources(evidence),
@@ -48,11 +67,21 @@ def headline(evidence: Evidence, judged: Sequence[Judgement]) -> str:
     passed = sum(each.verdict is Verdict.PASS for each in run)
     sold = sum(stock.sold for stock in evidence.stocks)
     oversold = sum(max(0, stock.reserved + stock.sold - _supplied(evidence, stock.id)) for stock in evidence.stocks)
-    attempts, faults = len(evidence.attempts), len(evidence.injected_faults)
+    observed = sum(not each.is_planned for each in figures.fault_rows(evidence))
+    faults = [_counted(len(evidence.injected_faults), "fault")] if evidence.injected_faults or not observed else []
+    faults += [_counted(observed, "observed disturbance")] if observed else []
     return (
-        f"{attempts:,} attempts, {_declared(evidence):,} units, {faults:,} faults: "
+        f"{_counted(len(evidence.attempts), 'attempt')}, {_counted(_declared(evidence), 'unit')}, {', '.join(faults)}: "
         f"{passed} of {len(run)} invariants hold, {sold:,} sold, {oversold:,} oversold"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _urgency(each: Judgement) -> int:
+    return ORDER.index(each.verdict)
 
 
 def _declared(evidence: Evidence) -> int:
@@ -64,14 +93,14 @@ def _supplied(evidence: Evidence, stock_id: int) -> int:
     return sum(entry.units * ((entry.debit == "supply") - (entry.credit == "supply")) for entry in entries)
 
 
-def _charts(evidence: Evidence) -> dict[str, Markup | None]:
+def _charts(evidence: Evidence, faults: Sequence[FaultRow]) -> dict[str, Markup | None]:
     """A chart without data is None, and the page leaves it out."""
     charts: dict[str, Markup | None] = dict.fromkeys(("peak", "latencies", "units", "fairness"))
     charts["funnel"] = pictures.funnel_chart(figures.purchase_funnel(evidence))
     curves = figures.peak_curves(evidence)
     if curves is None:
         return charts
-    bands, sold_out_s = figures.fault_bands(evidence, curves), figures.sold_out_s(evidence, curves)
+    bands, sold_out_s = figures.fault_bands(faults, curves), figures.sold_out_s(evidence, curves)
     charts["peak"] = pictures.peak_chart(curves, bands, sold_out_s)
     if latencies := figures.stage_latencies(evidence):
         charts["latencies"] = pictures.latency_chart(latencies)
@@ -82,25 +111,34 @@ def _charts(evidence: Evidence) -> dict[str, Markup | None]:
     return charts
 
 
-def _invariant(evidence: Evidence, each: Judgement) -> dict[str, Any]:
-    facts = "; ".join(f"{name}: {value}" for name, value in each.facts.items())
-    has_details = each.verdict in (Verdict.FAIL, Verdict.UNKNOWN)
+def _invariant(evidence: Evidence, each: Judgement, folder: Path | None) -> dict[str, Any]:
+    is_open = each.verdict in (Verdict.FAIL, Verdict.UNKNOWN)
     return {
         "name": each.invariant.name,
         "title": each.invariant.title,
+        "meaning": MEANINGS[each.invariant.name],
         "contract": _contract(each),
         "verdict": each.verdict.value,
         "style": _style(each.verdict),
-        "sources": " ".join(each.invariant.needs) or "all",
+        "is_open": is_open,
+        "sources": [f"{source.value}: {source.description}" for source in each.invariant.needs],
+        "code": code_link(each, folder),
         "checked": each.checked,
         "violation_count": len(each.violations),
-        "findings": each.violations[0].text if each.violations else "; ".join(each.reasons[:2]) or facts,
-        "has_details": has_details,
+        "facts": each.facts,
         "reasons": each.reasons[:EXAMPLES_MAX],
         "violations": each.violations[:EXAMPLES_MAX],
         "example": each.example,
-        "timeline": timeline_of(evidence, each.example) if has_details and each.example is not None else [],
+        "timeline": timeline_of(evidence, each.example) if is_open and each.example is not None else [],
     }
+
+
+def code_link(each: Judgement, folder: Path | None) -> CodeLink:
+    """The check's file and line."""
+    path = Path(inspect.getsourcefile(each.invariant.check) or "")
+    line = inspect.getsourcelines(each.invariant.check)[1]
+    href = "" if folder is None else os.path.relpath(path, folder)
+    return CodeLink(f"{path.relative_to(ROOT)}:{line}", href)
 
 
 def _contract(each: Judgement) -> str:

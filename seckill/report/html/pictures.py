@@ -30,6 +30,7 @@ RATES = {"offered": OFFERED, "acknowledged": ACKNOWLEDGED, "decided": DECIDED}
 UNITS = {"sold": GREEN, "held": ORANGE}
 LABEL_WIDTH = 120
 """Taken off the width of a chart whose rows have long labels."""
+LABEL_ROWS = 3
 SECONDS_AXIS = alt.Axis(title="seconds since the first attempt", format=",~r", grid=False)
 
 
@@ -85,16 +86,17 @@ def peak_chart(curves: PeakCurves, bands: Sequence[FaultBand], sold_out_s: float
 
 
 def _bands(bands: Sequence[FaultBand], span: alt.Scale, named: bool = True) -> list[alt.Chart]:
-    """Faults from their start to their end, named where there is room."""
+    """Faults from their start to their end, with their numbers."""
     if not bands:
         return []
     values = [{"from": band.from_s, "to": band.to_s, "name": band.name} for band in bands]
     base = chart_of(values)
     x = alt.X("from:Q", scale=span, axis=None if named else SECONDS_AXIS)
     charts = [base.mark_rect(color=RED, opacity=0.13, clip=True).encode(x=x, x2="to:Q")]
-    if named:
-        labels = base.mark_text(align="left", baseline="top", dx=3, y=2, color=RED, fontSize=11)
-        charts.append(labels.encode(x=x, text="name:N"))
+    for row in range(LABEL_ROWS if named else 0):  # neighbours at different heights, so that numbers do not overlap
+        labels = chart_of(values[row::LABEL_ROWS] or [{"from": 0, "name": ""}])
+        text = labels.mark_text(align="left", baseline="top", dx=2, y=2 + 13 * row, color=RED, fontSize=11)
+        charts.append(text.encode(x=x, text="name:N"))
     return charts
 
 
@@ -104,7 +106,7 @@ def _marks(sold_out_s: float | None, span: alt.Scale) -> list[alt.Chart]:
     base = chart_of([{"at": sold_out_s, "name": "sold out"}])
     x = alt.X("at:Q", scale=span, axis=None)
     rule = base.mark_rule(color=INK, strokeDash=[4, 3]).encode(x=x)
-    return [rule, base.mark_text(align="left", baseline="top", dx=4, y=16, color=INK).encode(x=x, text="name:N")]
+    return [rule, base.mark_text(align="left", baseline="top", dx=4, y=44, color=INK).encode(x=x, text="name:N")]
 
 
 def latency_chart(rows: Sequence[StageLatency]) -> Markup:

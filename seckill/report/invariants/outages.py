@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from seckill.report.disturbances import find_disturbances
+from seckill.report.disturbances import WATCHER, find_disturbances
 from seckill.report.evidence import Evidence
 from seckill.report.rows import Attempt, OtherCall
 
@@ -37,7 +37,8 @@ def is_outage(call: Attempt | OtherCall) -> bool:
 def find_outages(evidence: Evidence) -> Iterator[Outage]:
     """Runs of such answers without any other answer in between."""
     faults = [_span(line) for line in evidence.injected_faults]
-    faults += [(each.at_ms, each.until_ms or each.at_ms) for each in find_disturbances(evidence)]
+    seen = [each for each in find_disturbances(evidence) if each.process != WATCHER]
+    faults += [(each.at_ms, each.until_ms or each.at_ms) for each in seen]
     run: list[Attempt] = []
     last = (Attempt(evidence.taken_at_ms, 0, "", "", 0, 0, 200, None, None, None),)
     for attempt in (*sorted(evidence.attempts, key=_end), *last):

@@ -35,6 +35,7 @@ IDLE_PARTITION = "the partition has no records, so its offset is 0 either way"
 OTHER_BUYER = "the records of two buyers have no order between them"
 
 HARMLESS = (
+    Harmless("silences*", "what was observed from outside changes no books; it can only explain a long outage"),
     *_each("attempts", "at_ms took_ms", "another's value (*)", CLOCKS),
     *_each("attempts", "at_ms took_ms", "exchanged (*)", CLOCKS),
     Harmless("attempts duplicated*", "two clicks with one key get the same answer; " + CHECKSUM),
@@ -163,6 +164,8 @@ UNREAD_TABLES = {
     "analytics_partition": "read by sources/statistics.py",
     "analytics_run": "read by sources/statistics.py",
     "analytics_total": "read by sources/statistics.py",
+    "console_report": "finished reports; a report does not rest on older ones",
+    "console_report_service": "the report service's own last sign of life, no fact of a run",
     "notifications_channel": _INTERNAL + ": the state of a circuit breaker",
     "orders_provider_log": _INTERNAL + ": how far the provider's log was compared",
     "streams_divert": _INTERNAL + ": the topic of a user's requests; I9 checks that each is decided once",

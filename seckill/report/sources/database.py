@@ -179,6 +179,12 @@ QUERIES = (
         f"{_ms('died_at')} FROM streams_dead_letter",
         lambda *row: rows.DeadLetter(row[0], row[1], RecordPosition(intern(row[1]), row[2], row[3]), *row[4:]),
     ),
+    Query(
+        "silences",
+        Source.FAULTS,
+        "SELECT name, kind, began_at_ms, ended_at_ms, ended_by FROM console_silence ORDER BY began_at_ms, name",
+        rows.Silence,
+    ),
 )
 _UNPUBLISHED = "SELECT writer, count(*) FROM streams_outbox GROUP BY writer"
 _MIXED_LOGS = (

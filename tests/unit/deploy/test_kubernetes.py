@@ -221,10 +221,21 @@ def test_probes_and_policies_name_existing_ports_and_pods() -> None:
         [header] = gateway[probe]["httpGet"]["httpHeaders"]
         assert header["name"] == "Host" and header["value"] in hosts, "Django refuses other hosts"
     metrics = in_base("NetworkPolicy")["reach-metrics"]["spec"]
-    scraped = {name for name, pod in PODS.items() if pod["containers"][0].get("ports")}
+    scraped = {name for name, pod in PODS.items() if pod["containers"][0].get("ports") and name != "reports"}
     assert set(metrics["podSelector"]["matchExpressions"][0]["values"]) == scraped
     open_ports = {each["port"] for each in metrics["ingress"][0]["ports"]}
     assert open_ports == {PODS[name]["containers"][0]["ports"][0]["containerPort"] for name in scraped}
+
+
+def test_every_pod_may_send_its_signs_of_life_to_the_report_service() -> None:
+    host, _, port = in_base("ConfigMap")["seckill-settings"]["data"]["SECKILL_SIGNS_TO"].partition(":")
+    assert (host, port) == ("reports", PODS["reports"]["containers"][0]["command"][-1].partition(":")[2])
+    service = in_base("Service")[host]["spec"]
+    assert service["selector"] == {"app.kubernetes.io/name": "reports"}
+    for policy, direction in (("send-signs-of-life", "egress"), ("hear-signs-of-life", "ingress")):
+        [rule] = in_base("NetworkPolicy")[policy]["spec"][direction]
+        assert rule["ports"] == [{"protocol": "UDP", "port": int(port)}]
+    assert [each["port"] for each in service["ports"]] == [int(port)]
 
 
 def test_everything_is_closed_by_default() -> None:

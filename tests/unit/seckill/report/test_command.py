@@ -82,3 +82,16 @@ def test_a_selftest_without_a_run_says_what_to_do_and_reads_nothing(
     assert f"no stack has run in {tmp_path}" in advice
     assert "seckill up" in advice
     assert "loadtest.rush" in advice
+
+
+@pytest.mark.parametrize("option", ["--html", "--json", "--junit"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = Call(monkeypatch)
+    assert main(["report", option, str(tmp_path / "missing" / "out")]) == 3
+    assert f"there is no folder {tmp_path / 'missing'}" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    assert main(["report", option, str(tmp_path / "out")]) == 3
+    assert f"chmod -R a+rwX {tmp_path}" in capsys.readouterr().err
+    assert not hasattr(call, "options")

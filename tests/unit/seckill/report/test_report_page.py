@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 from seckill.report.evidence import Evidence
 from seckill.report.evidence_sources import Source, SourceStatus
 from seckill.report.html import figures, pictures
+from seckill.report.html.meanings import MEANINGS
 from seckill.report.html.page import render_report
-from seckill.report.invariants.registry import judge_invariants
+from seckill.report.invariants.registry import INVARIANTS, judge_invariants
+from seckill.report.rows import Silence
 from seckill.report.selftest.trials import CORRUPTIONS
 from seckill.report.traffic import FunnelStage
+from seckill.report.verdicts import Verdict
 from tests.unit.seckill.report.good_run import UNITS, good_run
+
+ROOT = Path(__file__).parents[4]
 
 
 class Page(HTMLParser):
@@ -44,6 +52,47 @@ def test_the_page_loads_nothing_from_the_network() -> None:
     found = page(good_run())
     assert found.links == []
     assert "script" not in found.tags
+
+
+def test_a_page_in_a_folder_links_each_invariant_to_its_code() -> None:
+    run = good_run()
+    folder = ROOT / "reports"
+    found = Page(render_report(run, judge_invariants(run), folder))
+    assert len(found.links) == len(INVARIANTS)
+    assert "../seckill/report/invariants/stock.py" in found.links
+    assert all(os.path.isfile(os.path.normpath(folder / link)) for link in found.links)
+    assert re.search(r"seckill/report/invariants/stock\.py:\d+", "".join(found.texts))
+
+
+def test_every_invariant_is_explained_in_one_sentence() -> None:
+    assert MEANINGS.keys() == {each.name for each in INVARIANTS}
+    assert all(re.fullmatch(r"[^.]+\.", text) for text in MEANINGS.values())
+
+
+def test_what_failed_is_named_first_and_is_unfolded() -> None:
+    run = CORRUPTIONS[0].apply(good_run())
+    judged = judge_invariants(run)
+    failed = {each.invariant.name for each in judged if each.verdict is Verdict.FAIL}
+    text = render_report(run, judged)
+    assert failed and set(re.findall(r'href="#(I\d+)"', text)) == failed
+    assert set(re.findall(r'<details class="invariant" open id="(I\d+)">', text)) == failed
+    assert text.index(f'id="{min(failed)}"') < text.index('id="I2"')
+
+
+def test_an_observed_pause_is_a_numbered_band_and_a_row() -> None:
+    run = good_run()
+    began_ms = run.attempts[0].at_ms
+    paused = replace(run, silences=[Silence("redis", "silent", began_ms + 10, began_ms + 90, "resumed")])
+    [row] = figures.fault_rows(paused)
+    curves = figures.peak_curves(paused)
+    assert curves is not None
+    [band] = figures.fault_bands([row], curves)
+    assert (row.number, band.name, band.from_s) == (1, "1", 0.01)
+    text = "".join(page(paused).texts)
+    assert "3 units, 1 observed disturbance: " in text
+    assert text.count("redis gave no sign of life, then continued") == 2, "below the picture and in the evidence"
+    assert "observed, not planned" in text and "Observed: none." not in text
+    assert "Observed: none." in "".join(page(run).texts)
 
 
 def test_a_violation_is_shown_with_the_timeline_of_an_example() -> None:
