@@ -109,14 +109,16 @@ export function showSales(sales, nowMs) {
 
 function showChoice(sales) {
   const choice = id("sale");
-  const wanted = sales.map((sale) => sale.id).join();
+  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.sku]));
   if (!choice || choice.dataset.sales === wanted) return; // without the permission there is no choice
-  const chosen = choice.value;
+  const chosen = choice.selectedOptions[0]?.textContent;
   choice.dataset.sales = wanted;
-  choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id })));
-  if (sales.some((sale) => String(sale.id) === chosen)) choice.value = chosen;
+  choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id, "data-sku": sale.sku })));
+  const before = [...choice.options].find((each) => each.textContent === chosen);
+  if (before) before.selected = true;
 }
 
 document.querySelector("[data-sale-form]")?.addEventListener("submit", (event) => {
   event.target.action = event.target.action.replace(/\d+$/, id("sale").value);
+  event.target.elements.sku.value = id("sale").selectedOptions[0].dataset.sku;
 });
