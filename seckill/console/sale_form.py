@@ -89,7 +89,7 @@ class ArticleForm(forms.Form):
 
 class Articles(BaseFormSet):  # type: ignore[type-arg]
     def clean(self) -> None:
-        """An empty row is no article. Two articles of a sale have different names."""
+        """An empty row is ignored. Two articles of a sale need different names."""
         seen: set[str] = set()
         for form in self.forms:
             sku = getattr(form, "cleaned_data", {}).get("sku")
