@@ -30,7 +30,7 @@ PREFIX = "article"
 def new_sale(request: HttpRequest) -> HttpResponse:
     require_permission(request, "sale create")
     if request.method == "GET":
-        return _page(request, SaleForm(), [ArticleForm(prefix=f"{PREFIX}-0")])
+        return _page(request, SaleForm(), [])
     if "more" in request.POST:
         return _page(request, *_with_another_article(request.POST))
     sale, articles = SaleForm(request.POST), parse_articles(request.POST, PREFIX)
@@ -43,7 +43,8 @@ def new_sale(request: HttpRequest) -> HttpResponse:
         else:
             set_notice(request, _result(stocks, sale.cleaned_data), is_good=True)
             return HttpResponseRedirect(reverse("console:board"), status=303)
-    sale.non_field_errors().extend(articles.non_form_errors())
+    for text in articles.non_form_errors():
+        sale.add_error(None, text)
     return _page(request, sale, articles.forms, status=400)
 
 
@@ -84,7 +85,8 @@ def _typed(posted: Any, form: type[SaleForm] | type[ArticleForm], prefix: str) -
 def _page(request: HttpRequest, sale: SaleForm, articles: list[Any], status: int = 200) -> HttpResponse:
     context = {
         "sale": sale,
-        "articles": articles,
+        "articles": articles or [ArticleForm(prefix=f"{PREFIX}-0")],
+        "is_refused": status == 400,
         "may_add": len(articles) < ARTICLES_MAX,
         "prefix": PREFIX,
         "pictures": PICTURES,
