@@ -106,15 +106,16 @@ async function keepLoading() {
   setTimeout(keepLoading, (isNearOpening ? 1000 : 3000) * (0.75 + Math.random() / 2));
 }
 
-// The buyer's running request also changes in other tabs. Another state changes the buttons, so the page is loaded again.
+// A running request also changes in other tabs. Another state changes the buttons, so the page is loaded again.
 async function checkMine() {
   const mine = document.querySelector("[data-mine]");
   if (!mine || document.hidden || !navigator.onLine || isSent) return;
   try {
     const response = await fetch(location.pathname, { signal: AbortSignal.timeout(5000) });
     const text = await response.text();
-    const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("[data-mine]");
-    if (response.ok && fresh && fresh.dataset.mine !== mine.dataset.mine) location.reload();
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    if (fresh.querySelector("#sale")?.dataset.saleUrl !== box.dataset.saleUrl) return; // an error, or another sale
+    if (fresh.querySelector("[data-mine]")?.dataset.mine !== mine.dataset.mine) location.reload();
   } catch {
     // the next check may succeed
   }
