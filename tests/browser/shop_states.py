@@ -13,8 +13,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from rich.console import Console
@@ -148,7 +150,8 @@ def states(stack: Stack, browser: Browser, folder: Path) -> Iterator[State]:
     operator.fill("Midnight sale", (ARTICLES[0], (ARTICLES[1][0], 0, "899.505")), "2020-01-01T00:00")
     operator.page.get_by_role("button", name="Create the sale").click()
     operator.page.screenshot(path=folder / "create.png")
-    upcoming = operator.create_sale("Midnight sale", ARTICLES, "2030-01-01T00:00")
+    tomorrow = datetime.now(ZoneInfo("Asia/Shanghai")) + timedelta(days=1)
+    upcoming = operator.create_sale("Midnight sale", ARTICLES, f"{tomorrow:%Y-%m-%d}T23:59")
     yield State("upcoming", f"/shop/{upcoming}")
     yield State("signed-out", f"/shop/{upcoming}", user="")
 
