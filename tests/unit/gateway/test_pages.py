@@ -127,6 +127,16 @@ def test_the_page_of_a_sale_shows_every_article_with_its_own_stock(monkeypatch: 
     assert "up to 2 units per buyer" in second
 
 
+@pytest.mark.parametrize(("changed", "button"), [({}, "Sign in to buy"), ({"available": 0, "sold": 10}, "Sold out")])
+def test_a_visitor_is_asked_to_sign_in_only_while_there_is_something_to_buy(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, int], button: str
+) -> None:
+    monkeypatch.setattr(sales, "find_sale", lambda sale_id: dataclasses.replace(SALE, **changed))  # type: ignore[arg-type]
+    monkeypatch.setattr(redis_clock, "now_ms", lambda: 1500)
+    page = Client(headers={"accept-language": "en"}).get("/shop/1").content.decode()
+    assert page.count("Sign in to buy") == (button == "Sign in to buy")
+
+
 def test_the_bar_shows_the_part_of_the_expected_wait_that_is_over(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
