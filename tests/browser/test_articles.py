@@ -115,7 +115,7 @@ def test_without_a_network_the_pages_say_what_still_holds_and_continue(stack: St
         expect(headline(page, "In the queue")).to_be_visible()
         page.context.set_offline(True)
         expect(page.get_by_text("You are offline.")).to_be_visible()
-        expect(page.get_by_text("Your request is in the queue; nothing is lost.").last).to_be_visible()
+        expect(page.locator("[data-what-holds]")).to_have_text("Your request is in the queue; nothing is lost.")
     finally:
         stack.run_command("start", "inventory")
     page.context.set_offline(False)

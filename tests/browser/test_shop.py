@@ -66,7 +66,7 @@ def test_another_tab_and_another_device_show_the_same_purchase(stack: Stack, vis
     other = open_sale(visit, sale, "bob")
     expect(other.get_by_text("awaiting payment")).to_be_visible()
     expect(other.get_by_role("button", name="Buy")).to_have_count(0)
-    other.get_by_role("link", name="Show it").click()
+    other.get_by_role("link", name="Pay now").click()
     assert other.url.partition("?")[0] == page.url.partition("?")[0]
 
 
