@@ -94,10 +94,12 @@ class Purchases:
         try:
             with Deadline(ACK_SECONDS_MAX):
                 user_id = identify_buyer(call)
-                view = await _find_sale(call.sale_id)
+                body = parse_json_object(call.body)
+                sale = await _find_sale(call.sale_id)
+                view = _select_article(sale, body)
                 permit = QueuePermit(self.queue, user_id, is_sold_out=_is_sold_out(view))
                 try:
-                    request = parse_call(call, user_id, view, permit.refusal or "")
+                    request = parse_call(call, body, user_id, view, permit.refusal or "", unpaid_units_max(sale))
                     admitted = await self._admission.run(request)
                     position = await self._enqueue(call, view, request, admitted, permit)
                 finally:
@@ -142,9 +144,11 @@ def identify_buyer(call: PurchaseCall) -> str:
     return user_id
 
 
-def parse_call(call: PurchaseCall, user_id: str, view: SaleView, full: str) -> AdmissionRequest:
+def parse_call(
+    call: PurchaseCall, body: dict[str, Any], user_id: str, view: SaleView, full: str, unpaid_max: int
+) -> AdmissionRequest:
     """Raises `Problem` if the call is malformed. What only admission can judge travels with the request."""
-    quantity = parse_json_object(call.body).get("quantity", 1)
+    quantity = body.get("quantity", 1)
     if type(quantity) is not int or not 0 < quantity <= UNITS_MAX:
         raise Problem(400, "bad-quantity", "`quantity` must be a whole number from 1 on.")
     request_id = derive_request_id(settings.SECRET_KEY, user_id, view.id, call.key)
@@ -153,7 +157,7 @@ def parse_call(call: PurchaseCall, user_id: str, view: SaleView, full: str) -> A
     return AdmissionRequest(
         request_id, body_fingerprint(view.sku, quantity) if view.sku else "", user_id, client.address,
         view.opens_at_ms, view.closes_at_ms, operator_refusal(view), ticket_refusal, number, expires_at_ms,
-        full, sale_id=view.id, quantity=quantity, unpaid_max=0 if client.is_proxy else unpaid_units_max(view),
+        full, sale_id=view.id, quantity=quantity, unpaid_max=0 if client.is_proxy else unpaid_max,
     )  # fmt: skip
 
 
@@ -189,7 +193,7 @@ def operator_refusal(view: SaleView) -> str:
 def unpaid_units_max(view: SaleView) -> int:
     """Units of a sale that one address may hold without paying; 0: no limit."""
     percent = settings.ENVIRONMENT.address_share_percent
-    units = view.available + view.reserved + view.sold
+    units = sum(each.available + each.reserved + each.sold for each in view.articles())
     return min(UNPAID_UNITS_MAX, max(1, units * percent // 100)) if percent else 0
 
 
@@ -203,6 +207,17 @@ async def _find_sale(sale_id: int) -> SaleView:
         if problem.status != 404:
             raise
     return SaleView(sale_id, "", "", 0, 1, 0, 1, 0, 0, 0, Verdict.NO_SUCH_SALE.value, 0, LATEST_MS)
+
+
+def _select_article(view: SaleView, body: dict[str, Any]) -> SaleView:
+    """The view of the article in `sku`; without it, of the first article. Raises `Problem`."""
+    sku = body.get("sku", view.sku)
+    if sku == view.sku or not view.sku:
+        return view
+    found = next((each for each in view.articles() if each.sku == sku), None)
+    if found is None:
+        raise Problem(404, "no-such-article", "This sale has no article with this `sku`.")
+    return found
 
 
 def _is_sold_out(view: SaleView) -> bool:

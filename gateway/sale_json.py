@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from inventory.events import SaleView
+from inventory.events import ArticleView, SaleView
 
 
 class Availability(StrEnum):
@@ -22,9 +23,23 @@ def availability(view: SaleView) -> Availability:
 
 
 def sale_json(view: SaleView) -> dict[str, Any]:
-    return {name: getattr(view, name) for name in SaleView.__slots__} | {"availability": availability(view).value}
+    """The fields of stock describe the first article; `articles` lists all of them."""
+    sale = _fields(view, _SALE_FIELDS) | {"availability": availability(view).value}
+    return sale | {"articles": [_article_json(each) for each in view.articles()]}
+
+
+def _article_json(view: SaleView) -> dict[str, Any]:
+    return _fields(view, _ARTICLE_FIELDS) | {"availability": availability(view).value}
+
+
+def _fields(view: SaleView, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(view, name) for name in names}
+
+
+_SALE_FIELDS = tuple(name for name in SaleView.__slots__ if name != "more_articles")
+_ARTICLE_FIELDS = tuple(ArticleView.__slots__)
 
 
 def sale_etag(view: SaleView) -> str:
     """Changes whenever the JSON of the sale does."""
-    return f"{view.id}.{view.stock_version}.{view.state}"
+    return f"{view.id}.{view.version}.{view.state}"

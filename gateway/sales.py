@@ -224,7 +224,7 @@ def _refresh() -> None:
     known = _snapshot.views
     # A Redis that was restored from an older backup must not take us back.
     views = {
-        sale_id: known[sale_id] if sale_id in known and known[sale_id].stock_version > view.stock_version else view
+        sale_id: known[sale_id] if sale_id in known and known[sale_id].version > view.version else view
         for sale_id, view in fresh.items()
     }
     now = time.monotonic()

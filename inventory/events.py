@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from seckill.messaging.envelope import BadEnvelope, Envelope, new_envelope
@@ -108,10 +108,25 @@ def view_key(sale_id: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ArticleView:
+    """One article of a sale with its stock, in the fields of `SaleView`."""
+
+    sku: str
+    unit_price: int
+    cap: int
+    declared: int
+    available: int
+    reserved: int
+    sold: int
+    stock_version: int
+
+
+@dataclass(frozen=True, slots=True)
 class SaleView:
     """What gateways know of a sale. Inventory publishes it after every change, and every second while it is current.
 
-    Gateways and inventory are upgraded independently: a field added later needs a default (seckill/messaging/versions).
+    The fields of stock describe the first article; `more_articles` are the others. Gateways and inventory are upgraded
+    independently: a field added later needs a default (seckill/messaging/versions).
     """
 
     id: int
@@ -127,9 +142,20 @@ class SaleView:
     state: str
     opens_at_ms: int
     closes_at_ms: int
+    more_articles: tuple[ArticleView, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """Grows with every change of any article's stock."""
+        return self.stock_version + sum(each.stock_version for each in self.more_articles)
+
+    def articles(self) -> list[SaleView]:
+        """One view for each article, as if it were the only one of the sale."""
+        first = replace(self, more_articles=()) if self.more_articles else self
+        return [first, *(replace(first, **asdict(each)) for each in self.more_articles)]
 
     def encode(self) -> str:
-        content = {"schema": VIEW_SCHEMA} | asdict(self)
+        content = {"schema": VIEW_SCHEMA, "version": self.version} | asdict(self)
         return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -138,8 +164,15 @@ class SaleView:
         try:
             content = json.loads(text)
             body = upgrade_body("SaleView", content.get("schema", 1), content, newest=VIEW_SCHEMA)
-            return cls(**{field.name: body[field.name] for field in fields(cls) if field.name in body})
+            known = {field.name: body[field.name] for field in fields(cls) if field.name in body}
+            known["more_articles"] = tuple(map(_decode_article, body.get("more_articles", ())))
+            return cls(**known)
         except BadEnvelope:
             raise
         except (ValueError, TypeError, AttributeError) as error:
             raise BadEnvelope(f"not a valid sale view: {error!r}") from error
+
+
+def _decode_article(content: dict[str, Any]) -> ArticleView:
+    """Fields that a newer inventory has added are ignored."""
+    return ArticleView(**{field.name: content[field.name] for field in fields(ArticleView) if field.name in content})

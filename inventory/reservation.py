@@ -78,9 +78,12 @@ def decide_batch(batch: Batch) -> None:
     locked = lock_stocks(article.stock.id for article in articles if _may_grant(article))
     now_ms = database_clock.now_ms()  # after the lock, because a deadline may pass while we wait for it
     decisions: DecisionsByOffset = {}
+    granted: dict[int, set[str]] = defaultdict(set)  # buyers by sale: one purchase may be active among all its articles
     for article_batch in articles:
         stock = locked.get(article_batch.stock.id, article_batch.stock)
-        _store_decisions(decisions, article_batch.arrived, _apply_rule(stock, article_batch.arrived, now_ms))
+        decided = _apply_rule(stock, article_batch.arrived, granted[stock.sale_id], now_ms)
+        granted[stock.sale_id] |= {each.request.user_id for each in decided if each.decision is Decision.RESERVED}
+        _store_decisions(decisions, article_batch.arrived, decided)
     for article, arrivals in by_article.items():
         if article not in stocks:
             unknown = decide_requests([each.request for each in arrivals], None, (), now_ms)
@@ -174,12 +177,14 @@ def _may_grant(article: ArticleBatch) -> bool:
     return any(each.request.quantity <= article.stock.available for each in article.arrived)
 
 
-def _apply_rule(stock: Stock, arrived: Sequence[ArrivedRequest], now_ms: int) -> list[RequestDecision]:
+def _apply_rule(
+    stock: Stock, arrived: Sequence[ArrivedRequest], granted: set[str], now_ms: int
+) -> list[RequestDecision]:
     requests = [each.request for each in arrived]
     is_open = stock.sale.state != SaleState.CLOSED
     snapshot = StockSnapshot(stock.available, stock.version, stock.cap, stock.unit_price, is_open)
     active = batch_sql.find_active_buyers(stock.sale_id, [request.user_id for request in requests])
-    return decide_requests(requests, snapshot, active, now_ms)
+    return decide_requests(requests, snapshot, active | granted, now_ms)
 
 
 def _store_decisions(

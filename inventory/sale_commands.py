@@ -3,6 +3,9 @@ a ledger entry."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
 from uuid import uuid4
 
 from django.db import IntegrityError, transaction
@@ -27,32 +30,72 @@ class SaleCommandRejected(Exception):
     """The message says why, in the language in which it is shown."""
 
 
+class Article(NamedTuple):
+    """An article of a new sale. `cap`: the units that one purchase may take at most."""
+
+    sku: str
+    units: int
+    unit_price: int
+    cap: int
+
+
 def create_sale(
     name: str, sku: str, units: int, unit_price: int, cap: int, opens_at_ms: int, closes_at_ms: int
 ) -> Stock:
-    with audited("sale create", f"{name} {sku}", units=units, unit_price=unit_price, cap=cap, opens_at_ms=opens_at_ms,
-                 closes_at_ms=closes_at_ms):  # fmt: skip
-        if units <= 0 or cap <= 0 or unit_price < 0:
-            raise SaleCommandRejected(_("units and cap must be at least 1, and the price must not be negative"))
-        if closes_at_ms <= opens_at_ms:
-            raise SaleCommandRejected(_("a sale must end after it opens"))
-        if max(units, cap) > UNITS_MAX or unit_price * cap > AMOUNT_MAX:
-            text = _("at most {units} units, and at most {amount} coins for one purchase")
-            raise SaleCommandRejected(format_lazy(text, units=UNITS_MAX, amount=AMOUNT_MAX))
-        if closes_at_ms > CLOSES_AT_MS_MAX:
-            text = _("a sale must end before {latest} ms, got {given}")
-            raise SaleCommandRejected(format_lazy(text, latest=CLOSES_AT_MS_MAX, given=closes_at_ms))
-        for given in (name, sku):
-            if not 0 < len(given) <= TEXT_CHARACTERS_MAX or not given.isprintable():
-                text = _("name and sku must have 1 to {most} printable characters, got {given}")
-                raise SaleCommandRejected(format_lazy(text, most=TEXT_CHARACTERS_MAX, given=f"{given!r:.120}"))
+    """A sale of one article."""
+    return create_sale_of(name, [Article(sku, units, unit_price, cap)], opens_at_ms, closes_at_ms)[0]
+
+
+def create_sale_of(name: str, articles: Sequence[Article], opens_at_ms: int, closes_at_ms: int) -> list[Stock]:
+    """Each article has its own audit entry, because each has its own stock row. All or none of them is created."""
+    with ExitStack() as trail:
+        for sku, units, unit_price, cap in articles:
+            trail.enter_context(
+                audited("sale create", f"{name} {sku}", units=units, unit_price=unit_price, cap=cap,
+                        opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
+            )  # fmt: skip
+        _check_sale(name, articles, opens_at_ms, closes_at_ms)
         sale = Sale.objects.create(name=name, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
-        stock = Stock.objects.create(
-            sale=sale, sku=sku, unit_price=unit_price, cap=cap, declared=units, available=units, version=1
-        )
-        _insert_entry(stock, Account.SUPPLY, Account.AVAILABLE, units, EntryKind.DECLARE)
-    gate_rebuild.rebuild_after_commit(stock.id, stock.gate_epoch)
-    sale_view.publish_view(stock.sale_id)
+        stocks = [_insert_stock(sale, article) for article in articles]
+    for stock in stocks:
+        gate_rebuild.rebuild_after_commit(stock.id, stock.gate_epoch)
+    sale_view.publish_view(sale.id)
+    return stocks
+
+
+def _check_sale(name: str, articles: Sequence[Article], opens_at_ms: int, closes_at_ms: int) -> None:
+    for article in articles:
+        _check_article(article)
+    if not articles:
+        raise SaleCommandRejected(_("a sale needs at least one article"))
+    if len({article.sku for article in articles}) < len(articles):
+        raise SaleCommandRejected(_("each article of a sale needs a name of its own"))
+    if closes_at_ms <= opens_at_ms:
+        raise SaleCommandRejected(_("a sale must end after it opens"))
+    if closes_at_ms > CLOSES_AT_MS_MAX:
+        text = _("a sale must end before {latest} ms, got {given}")
+        raise SaleCommandRejected(format_lazy(text, latest=CLOSES_AT_MS_MAX, given=closes_at_ms))
+    for given in (name, *(article.sku for article in articles)):
+        if not 0 < len(given) <= TEXT_CHARACTERS_MAX or not given.isprintable():
+            text = _("name and sku must have 1 to {most} printable characters, got {given}")
+            raise SaleCommandRejected(format_lazy(text, most=TEXT_CHARACTERS_MAX, given=f"{given!r:.120}"))
+
+
+def _check_article(article: Article) -> None:
+    _sku, units, unit_price, cap = article
+    if units <= 0 or cap <= 0 or unit_price < 0:
+        raise SaleCommandRejected(_("units and cap must be at least 1, and the price must not be negative"))
+    if max(units, cap) > UNITS_MAX or unit_price * cap > AMOUNT_MAX:
+        text = _("at most {units} units, and at most {amount} coins for one purchase")
+        raise SaleCommandRejected(format_lazy(text, units=UNITS_MAX, amount=AMOUNT_MAX))
+
+
+def _insert_stock(sale: Sale, article: Article) -> Stock:
+    sku, units, unit_price, cap = article
+    stock = Stock.objects.create(
+        sale=sale, sku=sku, unit_price=unit_price, cap=cap, declared=units, available=units, version=1
+    )
+    _insert_entry(stock, Account.SUPPLY, Account.AVAILABLE, units, EntryKind.DECLARE)
     return stock
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from uuid import uuid4
 
 from django.conf import settings
@@ -18,7 +21,7 @@ from django.db.models import QuerySet
 from redis import Redis
 from redis.exceptions import RedisError
 
-from inventory.events import NO_SALE, SALES_KEY, SALES_RUN_KEY, SaleView, view_key
+from inventory.events import NO_SALE, SALES_KEY, SALES_RUN_KEY, ArticleView, SaleView, view_key
 from inventory.models import Stock
 from inventory.states import SaleState
 from seckill.messaging import database_clock
@@ -36,7 +39,10 @@ VIEWS_PER_CALL_MAX = 500
 _PUT_IF_NEWER = """
 local function put(key, view, version, kept_ms)
   local stored = redis.call('GET', key)
-  if stored and tonumber(cjson.decode(stored)['stock_version']) > tonumber(version) then return end
+  if stored then
+    local there = cjson.decode(stored)
+    if tonumber(there['version'] or there['stock_version']) > tonumber(version) then return end
+  end
   redis.call('SET', key, view, 'PX', kept_ms)
 end
 """
@@ -90,15 +96,15 @@ def _client(url: str) -> Redis:
 def publish_view(sale_id: int) -> None:
     """Call it after a commit. If Redis is unavailable, the sweep publishes the view later."""
     now_ms = database_clock.now_ms()
-    stock = Stock.objects.select_related("sale").filter(sale_id=sale_id).order_by("id").first()
+    stocks = list(Stock.objects.select_related("sale").filter(sale_id=sale_id).order_by("id"))
     try:
-        if stock is None:
+        if not stocks:
             redis().srem(admission_key(SALES_KEY), sale_id)
             return
-        view = _build_view(stock)
+        view = _build_view(stocks)
         redis().eval(
             _PUBLISH_VIEW, 2, admission_key(view_key(sale_id)), admission_key(SALES_KEY), view.encode(),
-            view.stock_version, sale_id, _kept_ms(view, now_ms), int(_is_current(view, now_ms)),
+            view.version, sale_id, _kept_ms(view, now_ms), int(_is_current(view, now_ms)),
         )  # fmt: skip
     except RedisError as fault:
         log.warning("sale view not published", extra={"sale": sale_id, "reason": str(fault)})
@@ -107,7 +113,8 @@ def publish_view(sale_id: int) -> None:
 def publish_all_views() -> None:
     """Publish every current sale, then each sale that is in the set but no longer current."""
     now_ms = database_clock.now_ms()
-    views = [_build_view(stock) for stock in _first_of_each_sale(_select_current(now_ms))]
+    by_sale = groupby(_select_current(now_ms), key=attrgetter("sale_id"))
+    views = [_build_view(list(stocks)) for _, stocks in by_sale]
     try:
         others = _publish_views(views, now_ms)
     except RedisError as fault:
@@ -125,7 +132,7 @@ def _publish_views(views: Sequence[SaleView], now_ms: int) -> list[int]:
     for number, start in enumerate(starts):
         arguments: list[str | int] = [token, number, ids if start == starts[-1] else ""]
         for view in views[start : start + VIEWS_PER_CALL_MAX]:
-            arguments += [admission_key(view_key(view.id)), view.encode(), view.stock_version, _kept_ms(view, now_ms)]
+            arguments += [admission_key(view_key(view.id)), view.encode(), view.version, _kept_ms(view, now_ms)]
         keys = map(admission_key, (SALES_KEY, SALES_RUN_KEY, PASS_KEY))
         others = redis().eval(_PUBLISH_ALL, 3, *keys, *arguments)
     return [int(member) for member in others]
@@ -145,16 +152,18 @@ def _kept_ms(view: SaleView, now_ms: int) -> int:
     return ends_ms - now_ms + ENDED_VIEW_KEPT_MS
 
 
-def _first_of_each_sale(stocks: QuerySet[Stock]) -> Iterator[Stock]:
-    before = None
-    for stock in stocks:
-        if stock.sale_id != before:
-            yield stock
-        before = stock.sale_id
-
-
-def _build_view(stock: Stock) -> SaleView:
+def _build_view(stocks: Sequence[Stock]) -> SaleView:
+    """Of all articles of one sale, in the order of their ids."""
+    first, *others = map(_build_article, stocks)
+    sale = stocks[0].sale
     return SaleView(
-        stock.sale_id, stock.sale.name, stock.sku, stock.unit_price, stock.cap, stock.declared, stock.available,
-        stock.reserved, stock.sold, stock.version, stock.sale.state, stock.sale.opens_at_ms, stock.sale.closes_at_ms,
+        id=sale.id, name=sale.name, state=sale.state, opens_at_ms=sale.opens_at_ms, closes_at_ms=sale.closes_at_ms,
+        more_articles=tuple(others), **asdict(first),
+    )  # fmt: skip
+
+
+def _build_article(stock: Stock) -> ArticleView:
+    return ArticleView(
+        stock.sku, stock.unit_price, stock.cap, stock.declared, stock.available, stock.reserved, stock.sold,
+        stock.version,
     )  # fmt: skip

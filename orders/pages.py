@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -54,7 +55,7 @@ def order(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
 def pay(request: HttpRequest, user_id: str, order_id: UUID) -> HttpResponse:
     found = buyer_actions.get_order(user_id, order_id)
     buyer_actions.start_payment(found)
-    return _to_purchase(found, "?paying=1")
+    return _to_purchase(found, "&paying=1")
 
 
 @require_POST
@@ -91,13 +92,19 @@ def _payment_entries(payment: Payment) -> list[HistoryEntry]:
 
 def _to_purchase(order: Order, query: str = "") -> HttpResponse:
     """The purchase's page shows the result live."""
-    return HttpResponseRedirect(reverse("purchase", args=[order.request_id]) + query, status=303)
+    return HttpResponseRedirect(f"{_purchase_address(order)}{query}", status=303)
+
+
+def _purchase_address(order: Order) -> str:
+    """With the article, so that the page need not look it up."""
+    query = urlencode({"sale": order.sale_id, "sku": order.sku})
+    return f"{reverse('purchase', args=[order.request_id])}?{query}"
 
 
 def _order_fields(order: Order) -> dict[str, object]:
     return {
         "id": order.id,
-        "request_id": order.request_id,
+        "purchase_address": _purchase_address(order),
         "sku": order.sku,
         "quantity": order.quantity,
         "amount": order.amount,

@@ -13,10 +13,9 @@ DOOR = ("not-open-yet", "sale-closed", "sale-paused")
 BODY = ("bad-json", "length-required", "body-too-large", "body-timeout")
 ALWAYS = ("bad-request", "bad-header", "headers-too-large", "address-too-long", "internal")
 ADMISSION = (
-    "bad-idempotency-key", "bad-quantity", "key-reused", *DOOR, "ticket-missing", "ticket-invalid", "ticket-expired",
-    "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable", "queue-moving",
-    "too-many-tries", "too-many-unpaid",
-    "queue-unknown", "admission-unavailable",
+    "bad-idempotency-key", "no-such-article", "bad-quantity", "key-reused", *DOOR, "ticket-missing", "ticket-invalid",
+    "ticket-expired", "ticket-spent", "too-many-requests", "sold-out", "queue-too-long", "queue-unavailable",
+    "queue-moving", "too-many-tries", "too-many-unpaid", "queue-unknown", "admission-unavailable",
 )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ PROBLEMS: dict[str, Kind] = {
     # signing in, and sales
     "bad-user": Kind(400, "A user name must be 1 to 100 letters, digits or . _ @ + -"),
     "no-such-sale": Kind(404, "The sale does not exist."),
+    "no-such-article": Kind(404, "The sale has no article with this `sku`."),
     "sales-unavailable": Kind(503, "The sales are temporarily unavailable.", True),
     # buying, in the order in which they are checked
     "bad-idempotency-key": Kind(400, "The key is missing, or is not 1 to 64 printable characters."),

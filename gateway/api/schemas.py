@@ -30,15 +30,16 @@ def _object(example: dict[str, Any] | None, optional: tuple[str, ...] = (), **pr
     return made if example is None else made | {"examples": [example]}
 
 
+_STOCK_EXAMPLE = {
+    "sku": "phone", "unit_price": 9900, "cap": 1, "declared": 500, "available": 12, "reserved": 300, "sold": 188,
+    "stock_version": 676, "availability": "available",
+}  # fmt: skip
 _SALE_EXAMPLE = {
-    "id": 1, "name": "Gong", "sku": "phone", "unit_price": 9900, "cap": 1, "declared": 500, "available": 12,
-    "reserved": 300, "sold": 188, "stock_version": 676, "state": "open", "opens_at_ms": 1795024833875,
-    "closes_at_ms": 1795028433875, "availability": "available",
+    "id": 1, "name": "Gong", **_STOCK_EXAMPLE, "state": "open", "opens_at_ms": 1795024833875,
+    "closes_at_ms": 1795028433875, "articles": [_STOCK_EXAMPLE],
 }  # fmt: skip
 
-_SALE_PROPERTIES: dict[str, Any] = {
-    "id": {"type": "integer"},
-    "name": {"type": "string"},
+_STOCK_PROPERTIES: dict[str, Any] = {
     "sku": {"type": "string"},
     "unit_price": {"type": "integer", "description": "In the smallest coin."},
     "cap": {"type": "integer", "description": "Maximum units per purchase."},
@@ -47,13 +48,24 @@ _SALE_PROPERTIES: dict[str, Any] = {
     "reserved": {"type": "integer"},
     "sold": {"type": "integer"},
     "stock_version": {"type": "integer", "description": "Grows with every change of the stock."},
-    "state": {"type": "string", "enum": ["open", "paused", "closed"]},
-    "opens_at_ms": MS,
-    "closes_at_ms": MS,
     "availability": {
         "type": "string",
         "enum": ["available", "all_held", "sold_out"],
         "description": "`all_held`: no unit is left, but unpaid ones may come back.",
+    },
+}
+
+_SALE_PROPERTIES: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "name": {"type": "string"},
+    **_STOCK_PROPERTIES,
+    "state": {"type": "string", "enum": ["open", "paused", "closed"]},
+    "opens_at_ms": MS,
+    "closes_at_ms": MS,
+    "articles": {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/Article"},
+        "description": "All articles of the sale. The fields of stock beside this list are those of the first one.",
     },
 }
 
@@ -80,6 +92,7 @@ SCHEMAS: dict[str, Any] = {
     "Session": _object(
         {"user": "ann", "token": "MTc5NTExMTIzNC5hbm4.1c9e"}, user={"type": "string"}, token={"type": "string"}
     ),
+    "Article": _object(_STOCK_EXAMPLE, **_STOCK_PROPERTIES),
     "Sale": _object(_SALE_EXAMPLE, **_SALE_PROPERTIES),
     "SaleNow": _object(_SALE_EXAMPLE | {"now_ms": 1795024835796}, **_SALE_PROPERTIES, now_ms=MS),
     "Sales": _object(
@@ -91,7 +104,10 @@ SCHEMAS: dict[str, Any] = {
         {"ticket": TICKET, "expires_at_ms": 1795024955798}, ticket={"type": "string"}, expires_at_ms=MS
     ),
     "Purchase": _object(
-        {"quantity": 1}, ("quantity",), quantity={"type": "integer", "minimum": 1, "maximum": 1_000_000, "default": 1}
+        {"quantity": 1, "sku": "phone"},
+        ("quantity", "sku"),
+        quantity={"type": "integer", "minimum": 1, "maximum": 1_000_000, "default": 1},
+        sku={"type": "string", "description": "Article of the sale. Without it: the first one."},
     ),
     "Accepted": _object(
         {

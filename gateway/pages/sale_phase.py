@@ -30,7 +30,18 @@ _PHASES = {
 }
 
 
+_BEST_FIRST = (
+    SalePhase.UPCOMING, SalePhase.PAUSED, SalePhase.CLOSED, SalePhase.OPEN, SalePhase.ALL_HELD, SalePhase.SOLD_OUT,
+)  # fmt: skip
+
+
 def sale_phase(view: SaleView, now_ms: int) -> SalePhase:
+    """The best of its articles: a sale is sold out when all of them are."""
+    return min((article_phase(each, now_ms) for each in view.articles()), key=_BEST_FIRST.index)
+
+
+def article_phase(view: SaleView, now_ms: int) -> SalePhase:
+    """Of the first article. `SaleView.articles` makes a view for each."""
     if now_ms >= view.closes_at_ms or view.state not in ("open", "paused"):
         return SalePhase.CLOSED
     if now_ms < view.opens_at_ms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -12,9 +13,9 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from gateway import from_threads, redis_clock, sales
-from gateway.events import UNITS_MAX
+from gateway.events import SKU_CHARACTERS_MAX, UNITS_MAX
 from gateway.pages import attempts
-from gateway.pages.sale_phase import CAN_BUY, OVER, SalePhase, sale_phase
+from gateway.pages.sale_phase import CAN_BUY, OVER, SalePhase, article_phase, sale_phase
 from gateway.purchase import TICKET_CHARACTERS_MAX, PurchaseCall, issue_ticket
 from gateway.views import USER_NAME
 from inventory.events import SaleView
@@ -56,12 +57,13 @@ def sale(request: HttpRequest, sale_id: int) -> HttpResponse:
 def buy(request: HttpRequest, user_id: str, sale_id: int) -> HttpResponse:
     """Enqueue the purchase and redirect to its page. The same attempt always leads to the same page."""
     view = sales.find_sale(sale_id)
-    call = _parse_purchase(request, user_id, sale_id)
+    sku = request.POST.get("sku", view.sku)[:SKU_CHARACTERS_MAX]
+    call = _parse_purchase(request, user_id, sale_id, sku)
     try:
         accepted = from_threads.buy(call)
     except Problem as problem:
         return _sale_page(request, view, [], problem)
-    query = urlencode({"place": accepted.signed_position, "sale": str(sale_id)})
+    query = urlencode({"place": accepted.signed_position, "sale": str(sale_id), "sku": sku})
     return HttpResponseRedirect(f"{reverse('purchase', args=[accepted.request_id])}?{query}", status=303)
 
 
@@ -89,7 +91,7 @@ def _demo_sign_in(request: HttpRequest) -> HttpResponse:
         return render(request, "shop/sign_in.html", {"next": target})
     user = request.POST.get("user", "").strip()
     if not USER_NAME.fullmatch(user):
-        context = {"next": target, "user": user[:100], "words": describe_problem("bad-user")}
+        context = {"next": target, "typed": user[:100], "words": describe_problem("bad-user")}
         return render(request, "shop/sign_in.html", context, status=400)
     response = HttpResponseRedirect(target, status=303)
     set_buyer_cookie(response, user)
@@ -104,13 +106,13 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _parse_purchase(request: HttpRequest, user_id: str, sale_id: int) -> PurchaseCall:
+def _parse_purchase(request: HttpRequest, user_id: str, sale_id: int, sku: str) -> PurchaseCall:
     number = _parse_number(request, "attempt", attempts.ATTEMPTS_MAX)
     quantity = _parse_number(request, "quantity", UNITS_MAX)
     return PurchaseCall(
         sale_id, user_id, "", attempts.attempt_key(number), request.POST.get("ticket", "")[:TICKET_CHARACTERS_MAX],
         request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""), None,
-        json.dumps({"quantity": quantity}).encode(),
+        json.dumps({"quantity": quantity, "sku": sku}).encode(),
     )  # fmt: skip
 
 
@@ -129,10 +131,12 @@ def _sale_page(
     context: dict[str, Any] = {
         "sale": view,
         "phase": phase,
-        "can_buy": phase in CAN_BUY,
+        "can_buy": CAN_BUY,
+        "over": OVER,
+        "articles": [(each, article_phase(each, now_ms), _quantities(each)) for each in view.articles()],
+        "pay_minutes": settings.ENVIRONMENT.payment_ttl_s // 60,
         "now_ms": now_ms,
         "refresh_s": _refresh_s(view, now_ms),
-        "quantities": range(1, min(view.cap, QUANTITIES_MAX) + 1),
         "others": [(other, sale_phase(other, now_ms)) for other in others],
         "words": describe_problem(problem.kind) if problem is not None else None,
     }
@@ -142,6 +146,10 @@ def _sale_page(
     response = render(request, "shop/sale.html", context, status=200 if problem is None else problem.status)
     set_retry_after(response, None if problem is None else problem.retry_after_s)
     return response
+
+
+def _quantities(article: SaleView) -> range:
+    return range(1, min(article.cap, QUANTITIES_MAX) + 1)
 
 
 def _refresh_s(view: SaleView, now_ms: int) -> int:

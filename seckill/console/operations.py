@@ -35,7 +35,7 @@ def sale(request: HttpRequest, sale_id: int) -> str:
     verb = request.POST.get("verb", "")
     require_permission(request, f"sale {verb}")
     if verb == "adjust":
-        return _adjust_stock(sale_id, parse_integer(request.POST.get("units", "")))
+        return _adjust_stock(sale_id, request.POST.get("sku", ""), parse_integer(request.POST.get("units", "")))
     if verb not in SALE_STATES:
         raise OperationRefused(gettext("This operation does not exist."))
     state, text = SALE_STATES[verb]
@@ -43,11 +43,14 @@ def sale(request: HttpRequest, sale_id: int) -> str:
     return str(text) % {"sale": sale_id}
 
 
-def _adjust_stock(sale_id: int, units: int) -> str:
-    stock = Stock.objects.filter(sale_id=sale_id).order_by("id").first()
-    if stock is None:
+def _adjust_stock(sale_id: int, sku: str, units: int) -> str:
+    """Without an article, the only one of the sale."""
+    skus = [sku] if sku else list(Stock.objects.filter(sale_id=sale_id).values_list("sku", flat=True))
+    if not skus:
         raise OperationRefused(gettext("This sale does not exist."))
-    stock = sale_commands.adjust_stock(sale_id, stock.sku, units)
+    if len(skus) > 1:
+        raise OperationRefused(gettext("This sale has several articles. Name the one whose stock changes."))
+    stock = sale_commands.adjust_stock(sale_id, skus[0], units)
     return gettext("%(units)d units are available now.") % {"units": stock.available}
 
 

@@ -32,6 +32,7 @@ class ConsolePermission(StrEnum):
 
 
 REQUIRED: dict[str, ConsolePermission] = {
+    "sale create": ConsolePermission.OPERATE,
     "sale open": ConsolePermission.OPERATE,
     "sale pause": ConsolePermission.OPERATE,
     "sale close": ConsolePermission.OPERATE,

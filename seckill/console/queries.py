@@ -24,7 +24,7 @@ SELECT s.id, s.name, s.state, s.opens_at_ms, s.closes_at_ms, t.sku, t.declared, 
 FROM inventory_sale s JOIN inventory_stock t ON t.sale_id = s.id
 LEFT JOIN (SELECT stock_id, sum(CASE WHEN debit = 'supply' THEN units ELSE -units END) AS adjusted
            FROM inventory_ledger WHERE kind = 'adjust' GROUP BY stock_id) a ON a.stock_id = t.id
-ORDER BY s.id DESC LIMIT 50
+ORDER BY s.id DESC, t.id LIMIT 50
 """
 _EXAMPLE = "SELECT request_id::text FROM gateway_outcome WHERE state = %s LIMIT 1"
 _LATENCIES = {

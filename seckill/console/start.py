@@ -39,9 +39,14 @@ class RunningStack(NamedTuple):
 
 
 class ShownSale(NamedTuple):
+    """The units of all its articles together."""
+
     view: SaleView
     phase: SalePhase
     now_ms: int
+    available: int
+    reserved: int
+    sold: int
 
 
 @require_GET
@@ -92,4 +97,12 @@ def find_sale() -> ShownSale | None:
         return None
     now_ms = redis_clock.now_ms()
     views.sort(key=lambda view: importance(view.id, view.state, view.opens_at_ms, view.closes_at_ms, now_ms))
-    return ShownSale(views[0], sale_phase(views[0], now_ms), now_ms) if views else None
+    return _shown(views[0], now_ms) if views else None
+
+
+def _shown(view: SaleView, now_ms: int) -> ShownSale:
+    articles = view.articles()
+    return ShownSale(
+        view, sale_phase(view, now_ms), now_ms, sum(each.available for each in articles),
+        sum(each.reserved for each in articles), sum(each.sold for each in articles),
+    )  # fmt: skip

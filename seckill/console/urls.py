@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from seckill.console import board, dead_letters, operations, rush, stack_operations, staff, trace
+from seckill.console import board, dead_letters, new_sale, operations, rush, stack_operations, staff, trace
 from seckill.console.reports import views as reports
 
 app_name = "console"
@@ -11,6 +11,7 @@ urlpatterns = [
     path("/live", board.live, name="live"),
     path("/login", staff.login, name="login"),
     path("/logout", staff.logout, name="logout"),
+    path("/sales/new", new_sale.new_sale, name="new-sale"),
     path("/sales/<row_id:sale_id>", operations.sale, name="sale"),
     path("/refund", operations.refund, name="refund"),
     path("/switch", operations.switch_group, name="switch"),

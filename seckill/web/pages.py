@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 COOKIE = "buyer"
 NO_STORE = "no-store"
+RELOAD_S_MIN = 3
+"""A page that was refused for a moment loads itself again no sooner."""
 
 View = TypeVar("View", bound=Callable[..., HttpResponse])
 
@@ -96,7 +98,8 @@ def html_page(view: View) -> View:
 
 
 def refusal_page(request: HttpRequest, status: int, kind: str, retry_after_s: float | None = None) -> HttpResponse:
-    context = {"words": describe_problem(kind), "kind": kind}
+    reload_s = None if retry_after_s is None or request.method != "GET" else max(RELOAD_S_MIN, round(retry_after_s))
+    context = {"words": describe_problem(kind), "kind": kind, "reload_s": reload_s}
     response = render(request, "seckill/refused.html", context, status=status)
     set_retry_after(response, retry_after_s)
     return response

@@ -14,6 +14,7 @@ TEXTS: dict[str, tuple[str | Promise, str | Promise]] = {
     "bad-user": (_("This name cannot be used."), _("Use 1 to 100 letters, digits or . _ @ + -")),
     "bad-quantity": (_("This quantity is not possible."), _("Choose one of the quantities in the list.")),
     "no-such-sale": (_("This sale does not exist."), _("The home page lists all sales.")),
+    "no-such-article": (_("This sale has no such article."), _("Choose one of the articles on its page.")),
     "no-such-purchase": (
         _("We could not find this purchase."),
         _("You may have signed in with a different name, or it was too long ago."),

@@ -15,10 +15,13 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince
 from django.utils.translation import gettext, ngettext
 
+from seckill.web.article_pictures import picture_of
+
 register = template.Library()
 register.simple_tag(static, name="asset")
 
 SHORT_CHARACTERS = 13
+DAY_S = 24 * 3600
 
 
 @register.filter
@@ -62,7 +65,7 @@ def ago(at: datetime | int) -> SafeString:
 
 @register.filter
 def clock(at: datetime | int) -> SafeString:
-    """The time of day. seckill/times.js replaces UTC by the reader's time zone, here and in the two filters below."""
+    """The time of day. seckill/times.js replaces UTC by the reader's time zone, here and in the three filters below."""
     at = _to_datetime(at)
     return _time(at, "time", f"{at:%H:%M:%S} UTC")
 
@@ -75,6 +78,13 @@ def moment(at: datetime | int) -> SafeString:
 
 
 @register.filter
+def opening(at: datetime | int) -> SafeString:
+    """Day, time of day and the name of the time zone, for the start and the end of a sale."""
+    at = _to_datetime(at)
+    return _time(at, "opening", f"{at:%Y-%m-%d %H:%M} UTC")
+
+
+@register.filter
 def precise(at: datetime | int) -> SafeString:
     """The time of day in milliseconds."""
     at = _to_datetime(at)
@@ -83,11 +93,26 @@ def precise(at: datetime | int) -> SafeString:
 
 @register.simple_tag
 def countdown(until_ms: int, now_ms: int) -> SafeString:
-    """The time left, as h:mm:ss. A script of the page updates it."""
+    """The time left, as h:mm:ss, with the days before it if there are any. A script of the page updates it."""
     left = max(0, (until_ms - now_ms) // 1000)
-    text = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}" if left >= 3600 else f"{left // 60}:{left % 60:02}"
-    at = _to_datetime(until_ms).isoformat()
-    return format_html('<time class="number" datetime="{}" data-until-ms="{}">{}</time>', at, until_ms, text)
+    days, hours, minutes, seconds = left // DAY_S, left // 3600 % 24, left // 60 % 60, left % 60
+    text = f"{hours}:{minutes:02}:{seconds:02}" if left >= 3600 else f"{minutes}:{seconds:02}"
+    in_days = gettext("{n} d")
+    if days:
+        text = f"{in_days.replace('{n}', str(days))} {text}"
+    return format_html(
+        '<time class="number" datetime="{}" data-until-ms="{}" data-days="{}">{}</time>',
+        _to_datetime(until_ms).isoformat(), until_ms, in_days, text,
+    )  # fmt: skip
+
+
+@register.simple_tag
+def article_picture(sku: str) -> SafeString:
+    """A drawing of the article. It has no text, because the article's name stands beside it."""
+    return format_html(
+        '<img class="article" src="{}" alt="" width="480" height="320">',
+        static(f"seckill/articles/{picture_of(sku)}.svg"),
+    )
 
 
 @register.simple_tag(takes_context=True)

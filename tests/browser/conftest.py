@@ -56,11 +56,14 @@ def visit(stack: Stack, browser: Browser) -> Iterator[Open]:
     """Opens a page of the stack in a new browser: `visit("/", scripts=False)`."""
     contexts: list[BrowserContext] = []
 
-    def visit(path: str, *, scripts: bool = True, language: str = "en", phone: bool = True) -> Page:
+    def visit(
+        path: str, *, scripts: bool = True, language: str = "en", phone: bool = True, zone: str = "Asia/Shanghai"
+    ) -> Page:
         context = browser.new_context(
             base_url=f"http://127.0.0.1:{stack.ports['gateway']}",
             java_script_enabled=scripts,
             locale=language,
+            timezone_id=zone,
             viewport={"width": 390, "height": 844} if phone else {"width": 1440, "height": 900},
         )
         context.set_default_timeout(PATIENCE_MS)

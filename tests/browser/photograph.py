@@ -11,17 +11,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 
 from seckill.stack.stack_process import clean_environment
-from tests.browser.test_shop import headline
-from tests.journeys.stack import Buyer, Stack
+from tests.journeys.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 BUYERS, UNITS = 2500, 120
-PHONE, WIDE = {"width": 390, "height": 720}, {"width": 1360, "height": 860}
+WIDE = {"width": 1360, "height": 860}
 
 
 def main() -> int:
@@ -41,8 +40,6 @@ def main() -> int:
                 page = _console(stack, browser)
                 status.update("the report")
                 _report(stack, page)
-                status.update("a buyer")  # after the report, because the crowd's log does not contain this buyer
-                _shop(stack, browser)
         finally:
             stack.stop()
             browser.close()
@@ -60,23 +57,6 @@ def _open(stack: Stack, browser: Browser, path: str, size: dict[str, int]) -> Pa
     page = context.new_page()
     page.goto(path)
     return page
-
-
-def _shop(stack: Stack, browser: Browser) -> None:
-    sale = stack.create_sale(40)
-    for number in range(12):
-        first = Buyer(stack, f"early-{number}")
-        held = first.wait_for(first.buy(sale)[1]["request_id"], "AWAITING_PAYMENT")
-        if number < 8:
-            first.act(held["order_id"], "pay")
-    page = _open(stack, browser, f"/shop/sign-in?next=/shop/{sale}", PHONE)
-    page.get_by_label("Your name").fill("ann")
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
-    page.wait_for_timeout(1500)
-    page.screenshot(path=PICTURES / "shop.png")
-    page.get_by_role("button", name="Buy").click()
-    expect(headline(page, "Reserved for you: pay within")).to_be_visible(timeout=20_000)
-    page.screenshot(path=PICTURES / "purchase.png")
 
 
 def _console(stack: Stack, browser: Browser) -> Page:

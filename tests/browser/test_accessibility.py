@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Open
 from tests.browser.test_console import enter, password
-from tests.browser.test_shop import headline, open_sale
+from tests.browser.test_shop import headline, open_sale, sign_in
 from tests.journeys.stack import Stack
 
 __all__ = ["password"]
@@ -47,6 +47,9 @@ def test_the_shops_pages_are_accessible(stack: Stack, visit: Open) -> None:
     for path in ("/", "/orders", "/shop/sign-in", "/nothing", "/api/docs"):
         page.goto(path)
         checked[path] = findings(page)
+    nobody = visit("/shop/sign-in?next=/orders")
+    sign_in(nobody, "axe-without-orders")
+    checked["no orders"] = findings(nobody)
     page.goto("/orders")
     page.get_by_role("link", name="Order details").first.click()
     checked["order"] = findings(page)

@@ -133,7 +133,7 @@ def test_closed_sales_cost_the_sweep_and_the_list_nothing(redis: Redis, stock: S
 
 
 def test_a_closed_sale_leaves_the_list_even_if_an_older_view_is_written_again(redis: Redis, stock: Stock) -> None:
-    old = sale_view._build_view(Stock.objects.select_related("sale").get(id=stock.id))
+    old = sale_view._build_view([Stock.objects.select_related("sale").get(id=stock.id)])
     sale_commands.set_sale_state(stock.sale_id, "closed")
     assert redis.smembers(SALES_KEY) == {"0"}
     sale_view._publish_views([old], database_clock.now_ms())  # a sweep that had read the sale before

@@ -143,9 +143,9 @@ class Buyer:
         assert status == 201
         self.name, self.token = name, session["token"]
 
-    def buy(self, sale: int, key: str = "first", quantity: int = 1) -> tuple[int, dict[str, Any]]:
+    def buy(self, sale: int, key: str = "first", quantity: int = 1, sku: str = "") -> tuple[int, dict[str, Any]]:
         ticket = self.ticket(sale)
-        body = {"quantity": quantity}
+        body = {"quantity": quantity} | ({"sku": sku} if sku else {})
         return self._stack.call("POST", f"/sales/{sale}/purchases", body, token=self.token, key=key, ticket=ticket)
 
     def ticket(self, sale: int) -> str:

@@ -1,5 +1,5 @@
 // The live page of one purchase. The stream says that something changed; the text itself comes from the server.
-import { grouped, synchronize, updateCountdowns } from "../seckill/clock.js";
+import { grouped, now, synchronize, updateCountdowns } from "../seckill/clock.js";
 
 const POLL_MS = 2000;
 const box = document.querySelector("#purchase");
@@ -7,11 +7,14 @@ const lostNotice = document.querySelector("[data-lost]");
 const spoken = document.querySelector("[data-spoken]");
 let pollTimer = null;
 let source = null;
-const isLost = { stream: false, poll: false };
+const isLost = { stream: false, poll: false, network: false };
 
 function setLost(which, value) {
   isLost[which] = value;
-  lostNotice.hidden = !(isLost.stream || isLost.poll);
+  lostNotice.hidden = !(isLost.stream || isLost.poll || isLost.network);
+  lostNotice.querySelector("[data-offline]").hidden = !isLost.network;
+  lostNotice.querySelector("[data-unreachable]").hidden = isLost.network;
+  lostNotice.querySelector("[data-what-holds]").textContent = box.querySelector("[data-holds]").textContent;
 }
 
 const fragment = () => box.querySelector("[data-state]");
@@ -30,6 +33,7 @@ function showPosition(status) {
     ahead.textContent = status.position
       ? ahead.dataset.aheadWords.replace("{n}", grouped(status.position))
       : ahead.dataset.turnWords;
+  showProgress(status.eta_ms);
   const seconds = status.eta_ms === null ? null : Math.max(1, Math.round(status.eta_ms / 1000));
   eta.textContent =
     seconds === null
@@ -37,6 +41,13 @@ function showPosition(status) {
       : seconds < 90
         ? eta.dataset.seconds.replace("{n}", seconds)
         : eta.dataset.minutes.replace("{n}", Math.round(seconds / 60));
+}
+
+// The same rule as gateway/pages/purchase_page.py: the part of the expected wait that is over.
+function showProgress(etaMs) {
+  const bar = box.querySelector("progress");
+  const waitedMs = now() - Number(bar.dataset.sinceMs);
+  if (etaMs !== null && bar.dataset.sinceMs) bar.value = (100 * waitedMs) / Math.max(1, waitedMs + etaMs);
 }
 
 async function loadFragment() {
@@ -88,10 +99,17 @@ function stop() {
   source?.close();
 }
 
+function setNetwork(isOnline) {
+  setLost("network", !isOnline);
+  if (isOnline && !isOver(fragment())) loadFragment();
+}
+
 readFragment();
 setInterval(updateCountdowns, 250);
 if (!isOver(fragment())) {
   if (box.dataset.eventsUrl) listen();
   else setPolling(true);
 }
+addEventListener("offline", () => setNetwork(false));
+addEventListener("online", () => setNetwork(true));
 document.addEventListener("visibilitychange", () => document.hidden || isOver(fragment()) || loadFragment());

@@ -180,6 +180,7 @@ JUDGES: Mapping[str, tuple[int, Judge]] = {
     "not-open-yet": (403, _not_open),
     "sale-paused": (503, _paused),
     "no-such-sale": (404, _no_sale),
+    "no-such-article": (404, _never_true),
     "key-reused": (422, _key_reused),
     "ticket-missing": (403, _ticket_missing),
     "ticket-invalid": (403, _ticket_invalid),

@@ -19,6 +19,7 @@ class ActivePurchase(NamedTuple):
     """When a purchase was active: from the stock version that reserved its units to the one that returned them."""
 
     request_id: str
+    sku: str
     reserved_at: int
     reserved_at_ms: int
     returned_at: int | None
@@ -87,21 +88,32 @@ def _deviation(
 
 
 def _duplicate(row: Decision, purchases: list[ActivePurchase]) -> str:
-    """Inventory reads holders just after the stock's version, so a purchase may have begun or ended in between."""
+    """Inventory reads holders just after the stock's version, so a purchase may have begun or ended in between. The
+    versions of another article of the sale say nothing about this one, so only times are compared."""
     others = [each for each in purchases if each.request_id != row.request_id]
     if row.decision == "DUPLICATE":
-        may_be = any(
-            (each.returned_at is None or each.returned_at > row.stock_version)
-            and (each.reserved_at <= row.stock_version or each.reserved_at_ms <= row.decided_at_ms + SKEW_MS)
-            for each in others
-        )
+        may_be = any(_may_be_active(row, each) for each in others)
         return "" if may_be else "but the user had no other active purchase"
     is_certain = any(
-        each.reserved_at <= row.stock_version - (row.decision == RESERVED)
+        _was_reserved_before(row, each)
         and (each.returned_at_ms is None or each.returned_at_ms > row.decided_at_ms + SKEW_MS)
         for each in others
     )
     return "although the user had another active purchase" if is_certain else ""
+
+
+def _may_be_active(row: Decision, other: ActivePurchase) -> bool:
+    is_begun = other.reserved_at_ms <= row.decided_at_ms + SKEW_MS
+    if other.sku != row.sku:
+        return is_begun and (other.returned_at_ms is None or other.returned_at_ms > row.decided_at_ms - SKEW_MS)
+    is_active = other.returned_at is None or other.returned_at > row.stock_version
+    return is_active and (is_begun or other.reserved_at <= row.stock_version)
+
+
+def _was_reserved_before(row: Decision, other: ActivePurchase) -> bool:
+    if other.sku != row.sku:
+        return other.reserved_at_ms < row.decided_at_ms - SKEW_MS
+    return other.reserved_at <= row.stock_version - (row.decision == RESERVED)
 
 
 def _purchases(evidence: Evidence) -> dict[tuple[int, str], list[ActivePurchase]]:
@@ -115,7 +127,7 @@ def _purchases(evidence: Evidence) -> dict[tuple[int, str], list[ActivePurchase]
         if row is not None and begun:
             found[sales.get(begun[0].stock_id, 0), row.user_id].append(
                 ActivePurchase(
-                    request, begun[0].version, begun[0].at_ms,
+                    request, row.sku, begun[0].version, begun[0].at_ms,
                     back[0].version if back else None, back[0].at_ms if back else None,
                 )
             )  # fmt: skip

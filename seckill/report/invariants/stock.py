@@ -207,7 +207,7 @@ def no_false_sold_out(evidence: Evidence, findings: Findings) -> None:
 
 
 def one_active_purchase(evidence: Evidence, findings: Findings) -> None:
-    """I12. No user ever has two active purchases in a sale, neither now nor after any ledger entry."""
+    """I12. No user has two active purchases in a sale now, and none had two of one article after any ledger entry."""
     holders: dict[tuple[int, str], list[object]] = defaultdict(list)
     for hold in evidence.holds:
         if hold.is_active:
@@ -218,10 +218,8 @@ def one_active_purchase(evidence: Evidence, findings: Findings) -> None:
                     f"a second active purchase in sale {hold.sale_id}", Subject(user_id=hold.user_id)
                 )
     users = {hold.request_id: hold.user_id for hold in evidence.holds}
-    sale_of = {stock.id: stock.sale_id for stock in evidence.stocks}
-    by_sale: dict[int, Counter[str]] = defaultdict(Counter)
-    for stock_id, entries in evidence.entries_by_stock.items():
-        active = by_sale[sale_of.get(stock_id, 0)]
+    for entries in evidence.entries_by_stock.values():
+        active: Counter[str] = Counter()
         for entry in entries:
             user = users.get(entry.request_id) if entry.request_id is not None else None
             if user is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pytest
 
-from inventory.events import VERSION, VIEW_SCHEMA, Decision, PurchaseDecided, SaleView, parse_event
+from inventory.events import VERSION, VIEW_SCHEMA, ArticleView, Decision, PurchaseDecided, SaleView, parse_event
 from seckill.messaging.envelope import BadEnvelope
 from seckill.messaging.record_position import RecordPosition
 
@@ -60,3 +60,27 @@ def test_an_event_with_an_unknown_field_is_read_and_one_of_a_newer_version_is_re
     assert parse_event(envelope._replace(body={**envelope.body, "currency": "CNY"})) == decided
     with pytest.raises(BadEnvelope, match="is not supported"):
         parse_event(envelope._replace(version=VERSION + 1))
+
+
+TWO = replace(VIEW, more_articles=(ArticleView("watch", 50, 2, 4, 3, 1, 0, 2),))
+
+
+def test_a_view_of_several_articles_is_read_as_it_was_written_and_splits_into_its_articles() -> None:
+    assert SaleView.decode(TWO.encode()) == TWO
+    first, second = TWO.articles()
+    assert first == VIEW
+    assert (second.id, second.sku, second.available, second.stock_version) == (VIEW.id, "watch", 3, 2)
+    assert (VIEW.version, TWO.version) == (VIEW.stock_version, VIEW.stock_version + 2)
+
+
+def test_the_view_of_an_older_inventory_has_one_article() -> None:
+    older = {
+        name: value for name, value in json.loads(TWO.encode()).items() if name not in ("more_articles", "version")
+    }
+    assert SaleView.decode(json.dumps(older)) == VIEW
+
+
+@pytest.mark.parametrize("articles", [7, [7], [{}], [{"sku": "watch"}]])
+def test_a_view_with_an_unreadable_article_is_refused(articles: object) -> None:
+    with pytest.raises(BadEnvelope):
+        SaleView.decode(with_fields(more_articles=articles))

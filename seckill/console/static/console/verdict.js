@@ -87,13 +87,24 @@ function showUnits(sale) {
     each.textContent = grouped(each.dataset.units === "whole" ? allUnits(sale) : sale[each.dataset.units]);
 }
 
+const UNITS = ["declared", "adjusted", "available", "reserved", "sold"];
+
+// One row for all articles of a sale.
+function together(articles) {
+  const sum = (name) => articles.reduce((total, each) => total + each[name], 0);
+  const units = Object.fromEntries(UNITS.map((name) => [name, sum(name)]));
+  return { ...articles[0], ...units, sku: articles.map((each) => each.sku).join(", ") };
+}
+
 export function showSales(sales, nowMs) {
   if (!sales) return;
-  const [sale, ...others] = sales;
-  id("no-sale").hidden = Boolean(sale);
-  id("sale-units").hidden = !sale;
+  const articles = sales.filter((each) => each.id === sales[0].id);
+  const others = articles.length > 1 ? sales : sales.slice(1); // several articles are also listed one by one
+  id("no-sale").hidden = sales.length > 0;
+  id("sale-units").hidden = !sales.length;
   id("other-sales").hidden = !others.length;
-  if (!sale) return;
+  if (!sales.length) return;
+  const sale = together(articles);
   const [text, tone] = saleState(sale, nowMs);
   id("sale-title").textContent = `${sale.id} ${sale.name} · ${sale.sku}`;
   id("sale-state").textContent = text;
@@ -109,14 +120,16 @@ export function showSales(sales, nowMs) {
 
 function showChoice(sales) {
   const choice = id("sale");
-  const wanted = sales.map((sale) => sale.id).join();
+  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.sku]));
   if (!choice || choice.dataset.sales === wanted) return; // without the permission there is no choice
-  const chosen = choice.value;
+  const chosen = choice.selectedOptions[0]?.textContent;
   choice.dataset.sales = wanted;
-  choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id })));
-  if (sales.some((sale) => String(sale.id) === chosen)) choice.value = chosen;
+  choice.replaceChildren(...sales.map((sale) => element("option", `${sale.id} ${sale.name} (${sale.sku})`, { value: sale.id, "data-sku": sale.sku })));
+  const before = [...choice.options].find((each) => each.textContent === chosen);
+  if (before) before.selected = true;
 }
 
 document.querySelector("[data-sale-form]")?.addEventListener("submit", (event) => {
   event.target.action = event.target.action.replace(/\d+$/, id("sale").value);
+  event.target.elements.sku.value = id("sale").selectedOptions[0].dataset.sku;
 });
