@@ -8,11 +8,12 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready
+from celery.signals import worker_init, worker_ready, worker_shutdown
 from kombu.entity import Queue
 
 from seckill.config.database import BATCH_STATEMENT_MS
 from seckill.messaging import ready_file
+from seckill.monitoring import spans
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
 if "worker" in sys.argv[1:]:  # this process is a worker, not a service that enqueues tasks
@@ -32,4 +33,14 @@ def _mark_ready(**_: Any) -> None:
     ready_file.mark_ready()
 
 
+def _start_spans(**_: Any) -> None:
+    spans.start("celery")
+
+
+def _stop_spans(**_: Any) -> None:
+    spans.stop()
+
+
+worker_init.connect(_start_spans)
 worker_ready.connect(_mark_ready)
+worker_shutdown.connect(_stop_spans)
