@@ -70,10 +70,10 @@ class OtlpReceiver:
         return [each for each in self.spans() if each.name == name and wanted.items() <= each.attributes.items()]
 
     def path_to_root(self, span: Span) -> list[str]:
-        """The names from the root to this span."""
-        by_id = {each.id: each for each in self.spans()}
+        """The names from the root to this span, or from the first one that arrived."""
+        by_id: dict[SpanId | None, Span] = {each.id: each for each in self.spans()}
         names = [span.name]
-        while span.parent is not None:
+        while span.parent in by_id:
             span = by_id[span.parent]
             names.insert(0, span.name)
         return names
