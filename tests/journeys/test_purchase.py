@@ -28,8 +28,9 @@ def receiver() -> Iterator[OtlpReceiver]:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory, receiver: OtlpReceiver) -> Iterator[Stack]:
     """It exports its spans, which must change nothing else."""
-    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-    stack = Stack(tmp_path_factory.mktemp("stack"), **variables)
+    stack = Stack(
+        tmp_path_factory.mktemp("stack"), OTEL_EXPORTER_OTLP_ENDPOINT=receiver.address, OTEL_BSP_SCHEDULE_DELAY="200"
+    )
     stack.start()
     yield stack
     assert stack.stop() == 0
