@@ -21,13 +21,15 @@ from django.conf import settings  # noqa: E402  # Django had to be set up
 from gateway import sales  # noqa: E402
 from gateway.routes import Gateway  # noqa: E402
 from gateway.startup_checks import run_checks  # noqa: E402
+from gateway.traced import TracedGateway  # noqa: E402
 from seckill.config.garbage import tune_collector  # noqa: E402
 from seckill.config.open_files import raise_limit  # noqa: E402
-from seckill.monitoring import logs  # noqa: E402
+from seckill.monitoring import logs, spans  # noqa: E402
 
 raise_limit(2 * settings.ENVIRONMENT.gateway_connections)
 logs.configure_web_server()
 run_checks()
 threading.Thread(target=sales.keep_fresh, name="sales", daemon=True).start()
-application = Gateway(settings.ENVIRONMENT.gateway_connections)
+gateway_type = TracedGateway if spans.start("gateway") else Gateway
+application = gateway_type(settings.ENVIRONMENT.gateway_connections)
 tune_collector()

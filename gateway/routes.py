@@ -56,8 +56,10 @@ Handler = Callable[..., Awaitable[Response | None]]
 
 
 class Gateway:
+    queue_type = PurchaseQueue
+
     def __init__(self, connections_max: int) -> None:
-        self.purchases = Purchases(PurchaseQueue(QueueProducer()))
+        self.purchases = Purchases(self.queue_type(QueueProducer()))
         self._django = DjangoThreads()
         self._streams = StreamHub(int(connections_max * STREAMS_SHARE))
         self._tasks: list[asyncio.Task[None]] = []

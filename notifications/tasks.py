@@ -20,7 +20,7 @@ from notifications.delivery import deliver, filter_ready
 from notifications.message_texts import CHANNELS
 from notifications.models import Delivery
 from seckill.celery import app
-from seckill.monitoring import traces
+from seckill.monitoring import spans, traces
 from seckill.resilience import redis_client
 from seckill.resilience.circuit_breaker import BreakerState
 from seckill.resilience.task_hints import try_enqueue
@@ -33,7 +33,9 @@ QUEUE_TASKS_MAX = 1000
 
 @app.task(name="notifications.deliver", ignore_result=True, bind=True)  # type: ignore[untyped-decorator]
 def deliver_one(self: Any, event_id: str, channel: str) -> None:
-    result = deliver(UUID(event_id), channel, (self.request.headers or {}).get(traces.HEADER, ""))
+    traceparent = (self.request.headers or {}).get(traces.HEADER, "")
+    with spans.processing_task(queue_name(channel), event_id, traceparent):
+        result = deliver(UUID(event_id), channel, traceparent)
     if result is not None and result.next is not None:
         enqueue_deliveries([result.next])
 

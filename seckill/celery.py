@@ -8,11 +8,12 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_init, worker_ready, worker_shutdown
 from kombu.entity import Queue
 
 from seckill.config.database import BATCH_STATEMENT_MS
 from seckill.messaging import ready_file
+from seckill.monitoring import spans
 from seckill.monitoring.signs_of_life import start_signs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "seckill.config.settings")
@@ -36,4 +37,14 @@ def _mark_ready(**_: Any) -> None:
         worker_shutdown.connect(lambda **_: signs.say_goodbye(), weak=False)
 
 
+def _start_spans(**_: Any) -> None:
+    spans.start("celery")
+
+
+def _stop_spans(**_: Any) -> None:
+    spans.stop()
+
+
+worker_init.connect(_start_spans)
 worker_ready.connect(_mark_ready)
+worker_shutdown.connect(_stop_spans)

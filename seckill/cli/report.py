@@ -198,7 +198,7 @@ def serve(
     start_service()
     from seckill.console.reports.service import ReportService
 
-    run_until_stopped(ReportService(data_folder(), listen))
+    run_until_stopped("reports", ReportService(data_folder(), listen))
 
 
 def _with_evidence(options: ReportOptions, command: Callable[[ReportOptions, Evidence], int]) -> int:

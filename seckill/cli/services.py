@@ -28,7 +28,7 @@ def consume(group: Annotated[Group, typer.Argument(metavar="GROUP", help=", ".jo
     from seckill.messaging.consume_loop import ConsumeLoop
 
     name = os.environ.get("SECKILL_STACK_NAME", f"{group.value}.{os.getpid()}")
-    run_until_stopped(ConsumeLoop(create_handler(group.value), bootstrap_servers, name))
+    run_until_stopped(group.value, ConsumeLoop(create_handler(group.value), bootstrap_servers, name))
 
 
 def relay(writer: Annotated[Writer, typer.Argument(metavar="WRITER", help=", ".join(sorted(RELAYS)))]) -> None:
@@ -36,7 +36,7 @@ def relay(writer: Annotated[Writer, typer.Argument(metavar="WRITER", help=", ".j
     bootstrap_servers = start_service()
     from seckill.messaging.relay import Relay
 
-    run_until_stopped(Relay(RELAYS[writer.value], bootstrap_servers))
+    run_until_stopped(f"relay.{writer.value}", Relay(RELAYS[writer.value], bootstrap_servers))
 
 
 def sweep(
@@ -50,7 +50,7 @@ def sweep(
     start_service()
     if metrics_port is not None:
         _serve_metrics(service.value, metrics_host, metrics_port)
-    run_until_stopped(load_object(SWEEPS[service.value])())
+    run_until_stopped(f"{service.value}.sweep", load_object(SWEEPS[service.value])())
 
 
 def topics(
@@ -80,16 +80,21 @@ def topics(
         print(f"{MISFIT}{line}")
 
 
-def run_until_stopped(worker: Any) -> None:
+def run_until_stopped(name: str, worker: Any) -> None:
     """SIGTERM and Ctrl-C let the worker finish the batch under way."""
     from seckill.config.garbage import tune_collector
+    from seckill.monitoring import spans
     from seckill.monitoring.signs_of_life import signs_of_life
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
+    spans.start(name)
     tune_collector()
-    with signs_of_life():
-        worker.run()
+    try:
+        with signs_of_life():
+            worker.run()
+    finally:
+        spans.stop()
 
 
 def start_service() -> str:

@@ -30,7 +30,7 @@ from seckill.messaging.records import (
     decode_record,
     record_fingerprint,
 )
-from seckill.monitoring import traces
+from seckill.monitoring import spans, traces
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,8 @@ class BatchWorker:
         fault_points.trigger(f"{self._handler.group}.before_batch")
         offsets.note_attempt(claim, start, end, alone=alone)
         try:
-            self._attempt(claim, records, start, end)
+            with spans.processing(claim.group, claim.topic, claim.partition, records):
+                self._attempt(claim, records, start, end)
         except (*TRANSIENT_FAULTS, offsets.ClaimFenced):
             raise
         except Exception as fault:

@@ -12,7 +12,7 @@ from django.db import connection
 from seckill.messaging import binary_sql
 from seckill.messaging.envelope import Envelope
 from seckill.messaging.topics import Topic
-from seckill.monitoring import traces
+from seckill.monitoring import spans, traces
 
 NOTIFY_CHANNEL = "streams_outbox"
 
@@ -60,5 +60,5 @@ def insert_rows(writer: str, rows: Sequence[OutboxInsert]) -> None:
 
 def _row(event: Event) -> OutboxInsert:
     envelope = event.envelope
-    trace = {traces.HEADER: traces.child(envelope.event_id, envelope.cause)}
+    trace = {traces.HEADER: spans.create_event(event.topic.name, envelope.event_id, envelope.cause)}
     return OutboxInsert(event.topic.name, event.key, envelope.event_id, envelope.encode(), trace)

@@ -40,6 +40,7 @@ from seckill.messaging import fault_points
 from seckill.messaging.in_flight_rows import InFlightRows, PartitionName, SentRow
 from seckill.messaging.outbox import NOTIFY_CHANNEL
 from seckill.messaging.ready_file import mark_ready
+from seckill.monitoring import spans
 
 log = logging.getLogger(__name__)
 
@@ -120,8 +121,11 @@ class Relay:
             if not in_flight.is_full:
                 cursor.execute(_SELECT, [writer, in_flight.known_ids(), ROWS_MAX])
                 rows = cursor.fetchall()
+            began_ns = time.time_ns()
             sent = self._send_all(in_flight, rows)
             self._wait_for_acknowledgements(sent, cursor)
+            sent_ids = {each.id for each in sent}
+            spans.record_sent(((row[1], row[4]) for row in rows if row[0] in sent_ids), began_ns)
             fault_points.trigger(f"relay.{writer}.before_delete")
             acknowledged, rejected = in_flight.take_settled()
             if acknowledged:

@@ -16,6 +16,8 @@ HEADER = "traceparent"
 
 _WELL_FORMED = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _known: ContextVar[Mapping[UUID, str]] = ContextVar("traces")
+current: ContextVar[str | None] = ContextVar("span", default=None)
+"""The trace context of the span that this code runs in; set only while spans are exported (spans.py)."""
 
 
 def root(event_id: UUID) -> str:
@@ -29,6 +31,17 @@ def child(event_id: UUID, cause: UUID | None) -> str:
     if parent is None:
         return root(event_id if cause is None else cause)
     return f"{parent[:36]}{event_id.hex[:16]}{parent[52:]}"
+
+
+def context_of(cause: UUID | None) -> str | None:
+    """The trace context that the cause came with; None if it is unknown or came without one."""
+    found = _known.get({}).get(cause) if cause is not None else None
+    return None if cause is None or found == root(cause) else found
+
+
+def is_sampled(traceparent: str | None) -> bool:
+    """Whether the spans of this trace are exported: the first bit of the flags."""
+    return traceparent is not None and bool(_WELL_FORMED.fullmatch(traceparent) and int(traceparent[53:], 16) & 1)
 
 
 def continued(parent: str | None, event_id: UUID) -> str:
