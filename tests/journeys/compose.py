@@ -92,7 +92,7 @@ class Project:
         return [json.loads(line) for line in self.say("ps", "-a", "--format", "json").splitlines()]
 
     def get(self, path: str, port: str = "FRONT_PORT") -> bytes:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=60) as answer:
             content: bytes = answer.read()
         return content
 

@@ -96,9 +96,11 @@ def test_a_standby_takes_over_from_a_killed_relay_during_a_rush_and_the_books_ba
     before = active_relays(project)  # more than one, if a slow machine has ended the session of the first
     active = before[-1]
     crowd = project.begin("run", "--rm", "-T", "crowd", "--sale", "1", "--buyers", "600", "--over", "12")
-    project.wait_until(lambda: int(json.loads(project.get("/api/v1/sales/1"))["available"]) < 480, "the first units")
+    project.wait_until(
+        lambda: int(json.loads(project.get("/api/v1/sales/1"))["available"]) < 480, "the first units", 180
+    )
     subprocess.run(["docker", "kill", f"seckill-scale-{active}"], check=True, capture_output=True)
-    project.wait_until(lambda: len(active_relays(project)) > len(before), "the standby to take over")
+    project.wait_until(lambda: len(active_relays(project)) > len(before), "the standby to take over", 180)
     said, errors = crowd.communicate(timeout=240)
     assert crowd.returncode == 0, errors
     assert "600 buyers" in said
