@@ -121,4 +121,4 @@ def living(project: Project) -> Iterator[Project]:
         print(f"healthy after {project.up():.0f} s", file=sys.stderr)
         yield project
     finally:
-        project.run("down", "-v", "--remove-orphans", "--timeout", "20")
+        project.run("down", "-v", "--remove-orphans", "--timeout", "20", timeout=300)
