@@ -92,7 +92,7 @@ class Project:
         return [json.loads(line) for line in self.say("ps", "-a", "--format", "json").splitlines()]
 
     def get(self, path: str, port: str = "FRONT_PORT") -> bytes:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=60) as answer:
             content: bytes = answer.read()
         return content
 
@@ -121,4 +121,4 @@ def living(project: Project) -> Iterator[Project]:
         print(f"healthy after {project.up():.0f} s", file=sys.stderr)
         yield project
     finally:
-        project.run("down", "-v", "--remove-orphans", "--timeout", "20")
+        project.run("down", "-v", "--remove-orphans", "--timeout", "20", timeout=300)

@@ -20,6 +20,8 @@ from tests.unit.deploy.test_compose_scale import SCALED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
+RELAY_ACTIVE = re.compile(r"(relay-inventory-\d+) .*?(\d{4}-\d\d-\d\dT\S+).*relay active")
+"""A line of the logs: some versions of compose write control characters before the container's name."""
 CALL = """
 import json, sys, urllib.error, urllib.request
 method, path, body, headers = json.loads(sys.argv[1])
@@ -86,18 +88,19 @@ def test_a_session_that_no_gateway_has_signed_is_refused_by_both(project: Projec
 
 def active_relays(project: Project) -> list[str]:
     """The containers that have become the active relay of inventory, in this order."""
-    lines = project.say("logs", "--no-color", "relay-inventory").splitlines()
-    found = [(re.search(r"\d{4}-\d\d-\d\dT\S+", line), line) for line in lines if "relay active" in line]
-    return [line.split()[0] for _, line in sorted(found, key=lambda each: each[0].group() if each[0] else "")]
+    found = RELAY_ACTIVE.findall(project.say("logs", "--no-color", "relay-inventory"))
+    return [container for container, _ in sorted(found, key=lambda each: str(each[1]))]
 
 
 def test_a_standby_takes_over_from_a_killed_relay_during_a_rush_and_the_books_balance(project: Project) -> None:
     before = active_relays(project)  # more than one, if a slow machine has ended the session of the first
     active = before[-1]
     crowd = project.begin("run", "--rm", "-T", "crowd", "--sale", "1", "--buyers", "600", "--over", "12")
-    project.wait_until(lambda: int(json.loads(project.get("/api/v1/sales/1"))["available"]) < 480, "the first units")
+    project.wait_until(
+        lambda: int(json.loads(project.get("/api/v1/sales/1"))["available"]) < 480, "the first units", 180
+    )
     subprocess.run(["docker", "kill", f"seckill-scale-{active}"], check=True, capture_output=True)
-    project.wait_until(lambda: len(active_relays(project)) > len(before), "the standby to take over")
+    project.wait_until(lambda: len(active_relays(project)) > len(before), "the standby to take over", 180)
     said, errors = crowd.communicate(timeout=240)
     assert crowd.returncode == 0, errors
     assert "600 buyers" in said
