@@ -54,11 +54,15 @@ def verdict_sentence(evidence: Evidence, judged: Sequence[Judgement]) -> str:
         case Verdict.PASS:
             return f"All {ran} invariants hold{off}."
         case Verdict.FAIL:
-            unknown = f", {counts[Verdict.UNKNOWN]} are unknown" if counts[Verdict.UNKNOWN] else ""
-            return f"{counts[Verdict.FAIL]} of {ran} invariants are violated{unknown}{off}."
+            unknown = f", {_are(counts[Verdict.UNKNOWN])} unknown" if counts[Verdict.UNKNOWN] else ""
+            return f"{_are(counts[Verdict.FAIL], f' of {ran} invariants')} violated{unknown}{off}."
         case _:
             reason = " because work is still in flight" if evidence.unfinished else ""
-            return f"{counts[Verdict.UNKNOWN]} of {ran} invariants are unknown{reason}; none is violated{off}."
+            return f"{_are(counts[Verdict.UNKNOWN], f' of {ran} invariants')} unknown{reason}; none is violated{off}."
+
+
+def _are(number: int, of: str = "") -> str:
+    return f"{number}{of} {'is' if number == 1 else 'are'}"
 
 
 def _source_table(evidence: Evidence) -> Table:

@@ -90,7 +90,7 @@ class SignLog:
             return [self._forgive(called_ms, now_ms)]
         changed = []
         for name, known in list(self._watched.items()):
-            known.missed_ms += min(now_ms - called_ms, TICK_MS_MAX)
+            known.missed_ms += min(now_ms - called_ms, now_ms - known.heard_ms, TICK_MS_MAX)
             if known.silent is None and known.missed_ms >= SILENT_MS_MIN:
                 known.silent = SilentTime(name, _kind(known), known.heard_ms)
                 changed.append(known.silent)

@@ -14,7 +14,9 @@ from seckill.report.traffic import FunnelStage, funnel, rate_per_second, running
 
 STEPS_MAX = 160
 BARS_MAX = 100
-LABELS_MAX = 30
+LABEL_ROWS = 3
+LABEL_SHARE = 0.03
+"""Of the chart's width, for each number."""
 BAND_SHARE_MIN = 0.01
 """A short fault is drawn at least this wide, as a share of the chart, so that it can be seen."""
 STEPS_MS = (100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)
@@ -48,11 +50,13 @@ class FaultRow(NamedTuple):
 
 
 class FaultBand(NamedTuple):
-    """A fault, in seconds since the first attempt. The name is its number; it is empty if there are too many."""
+    """A fault, in seconds since the first attempt. The name is its number, in one of a few rows, or empty without
+    room."""
 
     from_s: float
     to_s: float
     name: str
+    row: int
 
 
 class UnitLevel(NamedTuple):
@@ -146,14 +150,18 @@ def fault_bands(rows: Sequence[FaultRow], curves: PeakCurves) -> list[FaultBand]
     """Those during the time that the chart covers."""
     span_s = len(curves.backlog) * curves.step_ms / 1000
     bands: list[FaultBand] = []
+    free_from_s = [0.0] * LABEL_ROWS
     for row in rows:
         from_s = (row.at_ms - curves.began_ms) / 1000
         to_s = ((row.until_ms or row.at_ms) - curves.began_ms) / 1000
         if to_s < 0 or from_s > span_s:
             continue
         from_s = max(0.0, from_s)
-        name = str(row.number) if len(bands) < LABELS_MAX else ""
-        bands.append(FaultBand(from_s, min(span_s, max(to_s, from_s + BAND_SHARE_MIN * span_s)), name))
+        place = next((place for place, free_s in enumerate(free_from_s) if free_s <= from_s), None)
+        if place is not None:
+            free_from_s[place] = from_s + LABEL_SHARE * span_s
+        name, place = ("", 0) if place is None else (str(row.number), place)
+        bands.append(FaultBand(from_s, min(span_s, max(to_s, from_s + BAND_SHARE_MIN * span_s)), name, place))
     return bands
 
 

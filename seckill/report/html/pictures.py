@@ -23,14 +23,13 @@ from seckill.report.html.charts import (
     chart_of,
     page_svg,
 )
-from seckill.report.html.figures import ArrivalShare, FaultBand, PeakCurves, StageLatency, UnitLevel
+from seckill.report.html.figures import LABEL_ROWS, ArrivalShare, FaultBand, PeakCurves, StageLatency, UnitLevel
 from seckill.report.traffic import FunnelStage
 
 RATES = {"offered": OFFERED, "acknowledged": ACKNOWLEDGED, "decided": DECIDED}
 UNITS = {"sold": GREEN, "held": ORANGE}
 LABEL_WIDTH = 120
 """Taken off the width of a chart whose rows have long labels."""
-LABEL_ROWS = 3
 SECONDS_AXIS = alt.Axis(title="seconds since the first attempt", format=",~r", grid=False)
 
 
@@ -94,9 +93,12 @@ def _bands(bands: Sequence[FaultBand], span: alt.Scale, named: bool = True) -> l
     x = alt.X("from:Q", scale=span, axis=None if named else SECONDS_AXIS)
     charts = [base.mark_rect(color=RED, opacity=0.13, clip=True).encode(x=x, x2="to:Q")]
     for row in range(LABEL_ROWS if named else 0):  # neighbours at different heights, so that numbers do not overlap
-        labels = chart_of(values[row::LABEL_ROWS] or [{"from": 0, "name": ""}])
-        text = labels.mark_text(align="left", baseline="top", dx=2, y=2 + 13 * row, color=RED, fontSize=11)
-        charts.append(text.encode(x=x, text="name:N"))
+        numbers = [{"from": band.from_s, "name": band.name} for band in bands if band.name and band.row == row]
+        if numbers:
+            text = chart_of(numbers).mark_text(
+                align="left", baseline="top", dx=2, y=2 + 13 * row, color=RED, fontSize=11
+            )
+            charts.append(text.encode(x=x, text="name:N"))
     return charts
 
 

@@ -114,6 +114,15 @@ def test_a_run_without_evidence_makes_a_page_that_says_unknown() -> None:
     assert "UNKNOWN · 0 attempts" in "".join(page(nothing).texts)
 
 
+def test_numbers_of_neighbouring_bands_do_not_overlap_and_later_ones_find_room_again() -> None:
+    curves = figures.PeakCurves(0, 1000, [0.0] * 100, [0.0] * 100, [0.0] * 100, [0] * 100)
+    rows = [figures.FaultRow(n, at_ms, at_ms + 500, "x", "", False)
+            for n, at_ms in enumerate([10_000, 10_100, 10_200, 10_300, 60_000], 1)]  # fmt: skip
+    bands = figures.fault_bands(rows, curves)
+    assert [(band.name, band.row) for band in bands] == [("1", 0), ("2", 1), ("3", 2), ("", 0), ("5", 0)]
+    assert pictures.peak_chart(curves, bands, None).count("<svg") == 1
+
+
 def test_the_funnel_narrows() -> None:
     counts = dict(figures.purchase_funnel(good_run()))
     assert counts[FunnelStage.ATTEMPTED] == counts[FunnelStage.REQUESTED] == 5
