@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
@@ -22,6 +22,7 @@ from seckill.messaging.topics import TOPICS, Topic, replication
 log = logging.getLogger(__name__)
 
 TOPICS_SECONDS_MAX = 30.0
+TOPICS_POLL_S = 0.2
 
 
 class ClusterIds(NamedTuple):
@@ -31,34 +32,36 @@ class ClusterIds(NamedTuple):
 
 def describe_cluster(bootstrap_servers: str, topics: Iterable[Topic]) -> ClusterIds:
     """Wait until the cluster has these topics. Raises `KafkaError` after `TOPICS_SECONDS_MAX`."""
-    wanted = [topic.name for topic in topics]
     admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
-        deadline = time.monotonic() + TOPICS_SECONDS_MAX
-        while True:
-            found = {
-                topic["name"]: str(topic["topic_id"])
-                for topic in admin.describe_topics(wanted)
-                if not topic["error_code"]
-            }
-            if len(found) == len(wanted):
-                return ClusterIds(admin.describe_cluster()["cluster_id"], found)
-            if time.monotonic() > deadline:
-                raise KafkaError(
-                    f"topics are missing, `seckill topics` creates them: {sorted(set(wanted) - set(found))}"
-                )
-            time.sleep(0.2)
+        found = _await_topics(admin, [topic.name for topic in topics])
+        return ClusterIds(
+            admin.describe_cluster()["cluster_id"], {name: str(each["topic_id"]) for name, each in found.items()}
+        )
     finally:
         admin.close()
 
 
 def count_partitions(bootstrap_servers: str, topic: Topic) -> int:
+    """Waits for the topic, as `describe_cluster` does."""
     admin = KafkaAdminClient(**client_options(bootstrap_servers))
     try:
-        [described] = admin.describe_topics([topic.name])
-        return len(described["partitions"])
+        return len(_await_topics(admin, [topic.name])[topic.name]["partitions"])
     finally:
         admin.close()
+
+
+def _await_topics(admin: KafkaAdminClient, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Brokers learn of a new topic one after the other, and any of them may answer."""
+    deadline = time.monotonic() + TOPICS_SECONDS_MAX
+    while True:
+        found = {each["name"]: each for each in admin.describe_topics(wanted) if not each["error_code"]}
+        if len(found) == len(wanted):
+            return found
+        if time.monotonic() > deadline:
+            missing = sorted(set(wanted) - set(found))
+            raise KafkaError(f"topics are missing, `seckill topics` creates them: {missing}")
+        time.sleep(TOPICS_POLL_S)
 
 
 class CannotCreateTopics(KafkaError):  # type: ignore[misc]  # untyped there
