@@ -46,7 +46,6 @@ class Brokers:
     broker answers. `spared` are brokers that are not asked, because they are frozen."""
 
     service = "mqcore"
-    stop_on_full_disk = False
 
     def __init__(self, layout: Layout) -> None:
         self.count = layout.brokers

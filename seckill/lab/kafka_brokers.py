@@ -16,7 +16,6 @@ SERVICE = "kafka"
 
 class KafkaBrokers(Brokers):
     service = SERVICE
-    stop_on_full_disk = True
 
     def __init__(self, layout: Layout, kafka: KafkaTarget) -> None:
         super().__init__(layout)
