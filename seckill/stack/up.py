@@ -71,6 +71,9 @@ def up(
         _fail(str(fault), 1)
         supervisor.stop()
         return 1
+    except BaseException:  # even a bug leaves no server behind
+        supervisor.stop()
+        raise
     announce("stopping, in reverse order …")
     supervisor.stop()
     announce("stopped")
