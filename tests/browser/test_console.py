@@ -145,6 +145,9 @@ def test_a_dialog_cannot_be_asked_for_before_the_page_can_open_it(visit: Open, p
     page.goto("/console", wait_until="commit")
     button = page.get_by_role("button", name="Consumers…")
     expect(button).to_be_disabled()
+    while not slow:  # until the page asks for the script
+        page.wait_for_timeout(20)
+    expect(button).to_be_disabled()
     for route in slow:
         route.continue_()
     button.click()

@@ -72,7 +72,7 @@ def test_a_malformed_address_is_an_error_that_hides_the_password(url: str) -> No
     ("begin", "expected_ms"),
     [
         ("import gateway.app", WEB_STATEMENT_MS),
-        ("from seckill.cli import services; services._start_service()", BATCH_STATEMENT_MS),
+        ("from seckill.cli import services; services.start_service()", BATCH_STATEMENT_MS),
         ("from seckill.cli.context import start_django; start_django()", 0),
     ],
     ids=["gateway", "service", "tool"],
