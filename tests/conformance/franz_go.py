@@ -144,6 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
             if isinstance(running, BrokerCluster):
                 with trouble(running, options.trouble, random.Random(options.seed)) as away:
                     output, code = run(running.address, 3, options.records, only, options.minutes)
+                running.kill()  # the last node of Kafka would wait for a controller that is gone
             else:
                 output, code = run(running.address, 1, options.records, only, options.minutes)
                 away = Counter()

@@ -60,7 +60,9 @@ export function showVerdict(books, source) {
 function duration(ms) {
   const seconds = Math.max(0, Math.round(ms / 1000));
   const two = (n) => String(n).padStart(2, "0");
-  return `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  const days = Math.floor(seconds / 86_400);
+  const text = `${Math.floor(seconds / 3600) % 24}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  return days ? `${fill(words.wDays, days)} ${text}` : text;
 }
 
 // In words, and the class that gives them their colour.
