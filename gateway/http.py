@@ -20,7 +20,7 @@ from django.http.request import split_domain_port, validate_host
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from gateway.deadline import Deadline
+from gateway.time_limit import TimeLimit
 from seckill.web.client_address import is_trusted_peer
 from seckill.web.problems import PROBLEM_CONTENT_TYPE, Problem, problem_body
 from seckill.web.request_limits import (
@@ -35,6 +35,7 @@ Headers = list[tuple[str, str]]
 
 BODY_BYTES_MAX = 4096
 QUERY_FIELDS_MAX = 100
+BODY_LIMIT = TimeLimit(BODY_SECONDS_MAX)
 JSON = ("content-type", "application/json")
 
 
@@ -103,7 +104,7 @@ def join_headers(headers: Headers) -> dict[str, str]:
 
 async def read_body(protocol: Any) -> bytes:
     try:
-        with Deadline(BODY_SECONDS_MAX):
+        with BODY_LIMIT:
             return bytes(await protocol())
     except TimeoutError:
         raise body_timeout() from None

@@ -16,13 +16,13 @@ from gateway.admission import AdmissionRequest, AdmissionResult, Verdict
 from gateway.admission_fallback import body_fingerprint
 from gateway.backlog_monitor import shared_monitor
 from gateway.batching import MicroBatcher
-from gateway.deadline import Deadline
 from gateway.events import UNITS_MAX, PurchaseRequested
 from gateway.identity import derive_request_id
 from gateway.purchase_queue import ACK_SECONDS_MAX, PurchaseQueue, QueuePermit
 from gateway.refusals import admission_unavailable, queue_unavailable, queue_unknown, refusal
 from gateway.sale_json import Availability, availability
 from gateway.signed_positions import SignedPosition
+from gateway.time_limit import TimeLimit
 from inventory.events import SaleView
 from seckill.messaging.record_position import RecordPosition
 from seckill.monitoring import traces
@@ -69,6 +69,7 @@ class Purchases:
     def __init__(self, queue: PurchaseQueue) -> None:
         self.queue = queue
         self.waiting_count = 0
+        self.limit = TimeLimit(ACK_SECONDS_MAX)
         self._admission = MicroBatcher(self._admit_batch)
 
     async def buy(self, call: PurchaseCall) -> Accepted:
@@ -92,7 +93,7 @@ class Purchases:
             raise queue_unavailable()
         self.waiting_count += 1
         try:
-            with Deadline(ACK_SECONDS_MAX):
+            with self.limit:
                 user_id = identify_buyer(call)
                 body = parse_json_object(call.body)
                 sale = await _find_sale(call.sale_id)
@@ -193,7 +194,8 @@ def operator_refusal(view: SaleView) -> str:
 def unpaid_units_max(view: SaleView) -> int:
     """Units of a sale that one address may hold without paying; 0: no limit."""
     percent = settings.ENVIRONMENT.address_share_percent
-    units = sum(each.available + each.reserved + each.sold for each in view.articles())
+    units = view.available + view.reserved + view.sold
+    units += sum(each.available + each.reserved + each.sold for each in view.more_articles)
     return min(UNPAID_UNITS_MAX, max(1, units * percent // 100)) if percent else 0
 
 

@@ -83,7 +83,10 @@ def _classify(text: str, trusted: str, bits_v4: int) -> _Hop:
         pass
     else:
         address = text if bits_v4 == 32 else str(ip_network((text, bits_v4), strict=False))
-        return _Hop(address, any(number & mask == network for mask, network in _masks_v4(trusted)))
+        for mask, network in _masks_v4(trusted):
+            if number & mask == network:
+                return _Hop(address, True)
+        return _Hop(address, False)
     try:
         parsed = ip_address(text)
     except ValueError:

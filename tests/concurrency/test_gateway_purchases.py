@@ -13,6 +13,7 @@ from redis import Redis
 from gateway import purchase, purchase_queue
 from gateway.purchase import Accepted, Purchases
 from gateway.purchase_queue import _UnderWay
+from gateway.time_limit import TimeLimit
 from inventory.events import SaleView
 from seckill.messaging.slots import NoLease, SlotUnavailable
 from seckill.resilience.circuit_breaker import Permit
@@ -107,7 +108,7 @@ def test_a_refused_request_is_not_sent(redis: Redis, monkeypatch: pytest.MonkeyP
 def test_while_the_broker_stalls_a_limited_number_waits_and_the_rest_are_refused(
     purchases: Purchases, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purchase, "ACK_SECONDS_MAX", 30.0)
+    purchases.limit = TimeLimit(30.0)
     monkeypatch.setattr(purchase, "WAITING_MAX", 50)
     writer.is_stalled = True
     inside = [start(purchases, call(f"user-{number}")) for number in range(50)]
@@ -122,9 +123,9 @@ def test_while_the_broker_stalls_a_limited_number_waits_and_the_rest_are_refused
 
 
 def test_a_caller_that_times_out_is_told_that_the_outcome_is_unknown_and_frees_its_place(
-    purchases: Purchases, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    purchases: Purchases, writer: Writer
 ) -> None:
-    monkeypatch.setattr(purchase, "ACK_SECONDS_MAX", 0.2)
+    purchases.limit = TimeLimit(0.2)
     writer.is_stalled = True
     mine = call()
     with pytest.raises(Problem) as late:

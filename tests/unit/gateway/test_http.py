@@ -11,6 +11,7 @@ from django.test import Client
 
 from gateway import http
 from gateway.http import BODY_BYTES_MAX, Request, join_headers, needs_django, problem_response, read_request
+from gateway.time_limit import TimeLimit
 from seckill.web.problems import Problem
 from tests.gateway_loop import Protocol, Scope
 
@@ -93,7 +94,7 @@ def test_a_body_that_does_not_arrive_in_time_is_refused_and_the_connection_close
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(http, "BODY_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(http, "BODY_LIMIT", TimeLimit(0.0))
     refused = refusal_of(lambda: asyncio.run(request(("content-length", "2"), protocol=Stalled()).body()))
     assert refused.status == 408
     assert ("connection", "close") in problem_response(refused).headers
