@@ -178,6 +178,7 @@ def test_dockers_message_about_a_taken_port_names_our_variable() -> None:
 
 
 def test_each_of_our_images_is_built_by_one_service() -> None:
+    assert "image: seckill:" not in (ROOT / "docker-compose.yml").read_text(), "IMAGE_NAME must rename each of them"
     ours = [service for service in SERVICES.values() if service["image"].startswith("seckill:")]
     built = {service["image"]: service["build"]["target"] for service in ours if "build" in service}
     assert {service["image"] for service in ours} == set(built)
@@ -190,9 +191,8 @@ def has_docker_compose() -> bool:
     """Docker's client alone, without the plugin, is not enough."""
     if shutil.which("docker") is None:
         return False
-    return (
-        subprocess.run(["docker", "compose", "version"], capture_output=True, timeout=60, check=False).returncode == 0
-    )
+    asked = subprocess.run(["docker", "compose", "version"], capture_output=True, timeout=60, check=False)
+    return asked.returncode == 0
 
 
 @pytest.mark.skipif(not has_docker_compose(), reason="needs docker compose")

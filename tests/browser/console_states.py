@@ -1,4 +1,5 @@
-"""`python -m tests.browser.console_states`: takes pictures of the console in ten states, on a wide screen and a phone.
+"""`python -m tests.browser.console_states`: takes pictures of the console in ten states, on a wide screen and a phone,
+and of its replicas during a fail-over.
 
 A real stack of three brokers goes through all of them, with a real crowd; nothing is mocked. Staged are only the kills,
 one stock row that is made wrong and put right again, and a browser that is cut off from the server. Takes about five
@@ -20,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
-from playwright.sync_api import Page, ViewportSize, sync_playwright
+from playwright.sync_api import Locator, Page, ViewportSize, sync_playwright
 from rich.console import Console
 
 from seckill.stack.child_processes import free_ports
@@ -85,6 +86,10 @@ class Photographer:
             page.screenshot(path=path, full_page=self._whole)
         return state
 
+    def take_part(self, state: str, part: Locator) -> str:
+        part.screenshot(path=self._folder / f"{state}.png")
+        return state
+
     def wait(self, seconds: float) -> None:
         for page in self.pages.values():
             page.wait_for_timeout(seconds * 1000 / len(self.pages))
@@ -138,7 +143,7 @@ def _states(stack: StackProcess, photographer: Photographer) -> Iterator[str]:
     photographer.wait(6)
     yield photographer.take("broker-down")
     stack.send("start", name="mqcore.2")
-    photographer.wait(4)
+    yield from _failover(stack, photographer)
 
     with psycopg.connect(stack.addresses()["SECKILL_DATABASE_URL"], autocommit=True) as database:
         change = "UPDATE inventory_stock SET available = available + %s WHERE sale_id = %s"
@@ -154,6 +159,34 @@ def _states(stack: StackProcess, photographer: Photographer) -> Iterator[str]:
         page.route(LIVE, lambda route: route.abort())
     photographer.wait(12)
     yield photographer.take("no-answer")
+
+
+def _failover(stack: StackProcess, photographer: Photographer) -> Iterator[str]:
+    """The replicas before, during and after the loss of a leader."""
+    wide = photographer.pages["wide"]
+    panel = wide.locator("#replica-details")
+    panel.locator("summary").click()
+
+    def leaders() -> list[str]:
+        return panel.locator("#replicas tr td:nth-child(2)").all_inner_texts()
+
+    def are_all_in_sync() -> bool:
+        return all(
+            len(each.split(",")) == 3 for each in panel.locator("#replicas tr td:nth-child(4)").all_inner_texts()
+        )
+
+    _wait(photographer, are_all_in_sync, 60)
+    yield photographer.take_part("replicas-1-in-sync", panel)
+    leader = leaders()[0]
+    stack.send("stop", name=f"mqcore.{leader}")
+    _wait(photographer, lambda: leader not in leaders(), 30)
+    photographer.wait(1)
+    yield photographer.take_part("replicas-2-leader-lost", panel)
+    stack.send("start", name=f"mqcore.{leader}")
+    _wait(photographer, are_all_in_sync, 60)
+    photographer.wait(1)
+    yield photographer.take_part("replicas-3-caught-up", panel)
+    panel.locator("summary").click()
 
 
 def _now(page: Page, name: str) -> float:

@@ -3,6 +3,7 @@ export const words = document.querySelector("#board").dataset;
 export const id = (name) => document.getElementById(name);
 export const grouped = (number) => Math.round(number).toLocaleString(document.documentElement.lang);
 export const fill = (text, n) => text.replace("{n}", n);
+export const latency = (ms) => (ms < 10_000 ? fill(words.wMs, grouped(ms)) : fill(words.wS, grouped(ms / 1000)));
 
 export function element(tag, content = "", attributes = {}) {
   const made = document.createElement(tag);

@@ -1,5 +1,5 @@
 // The pipeline: the rate and the lag on each arrow, latency and processes at each stage, and the partitions of one hop.
-import { element, fill, grouped, id, updateRows, words } from "./elements.js";
+import { element, fill, grouped, id, latency, updateRows, words } from "./elements.js";
 
 const RATE_WINDOW_MS = 2000;
 const LATE_LAG = 1000;
@@ -29,7 +29,7 @@ export function showFlow(hops, nowMs) {
     edge.setAttribute("aria-expanded", String(openGroup === hop.group));
     edge.setAttribute("aria-label", `${hop.title}: ${edge.querySelector(".rate").textContent}, ${edge.querySelector(".lag").textContent}`);
     const p99 = document.querySelector(`[data-stage="${hop.group}"] .p99`);
-    setText(p99, hop.p99_ms === null || hop.p99_ms === undefined ? "" : fill(words.wP99, fill(words.wMs, grouped(hop.p99_ms))));
+    setText(p99, hop.p99_ms === null || hop.p99_ms === undefined ? "" : fill(words.wP99, latency(hop.p99_ms)));
   }
   const hop = hops.find((each) => each.group === openGroup);
   id("partitions").hidden = !hop;
