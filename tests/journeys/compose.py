@@ -86,6 +86,9 @@ class Project:
         report = self.run("run", "--rm", "-T", "report", "--json", "-", *words, timeout=360)
         assert report.stdout, report.stderr[-3000:]
         said = json.loads(report.stdout)
+        for each in said["invariants"]:
+            if each["verdict"] not in ("PASS", "NOT RUN"):  # a verdict alone does not help whoever sees this fail
+                print(f"\n{each}"[:2000])
         return {each["name"]: each["verdict"] for each in said["invariants"]} | {"all": said["verdict"]}
 
     def containers(self) -> list[dict[str, Any]]:
