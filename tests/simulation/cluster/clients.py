@@ -171,7 +171,11 @@ class Writer(Client):
 
 
 class Reader(Client):
-    """Reads every partition from its start, and never goes back. `seen` is in the order of delivery."""
+    """Reads every partition from its start, and never goes back. `seen` is in the order of delivery.
+
+    Like clients since KIP-320, it names the leader epoch that it knows. Otherwise it may read from a follower for a
+    long time, learn of a former leader that was frozen, and be told that the next offset does not exist.
+    """
 
     def __init__(self, *arguments: Any, topic: str, partitions: int) -> None:
         super().__init__(*arguments)
@@ -192,7 +196,7 @@ class Reader(Client):
             return
         place = {
             "partition": partition,
-            "current_leader_epoch": -1,
+            "current_leader_epoch": self._epochs[partition],
             "fetch_offset": self.next[partition],
             "log_start_offset": -1,
             "partition_max_bytes": FETCH_BYTES_MAX,
