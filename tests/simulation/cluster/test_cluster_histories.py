@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[3]
 HISTORIES = int(os.environ.get("CLUSTER_HISTORIES", "30"))
 FAILED_ONCE = (
     215,  # a broker that had lost its disk was the last one in sync, and led an empty log
-    1681,  # the reader did not say which leader epoch it knew, and took a frozen former leader at its word
+    640,  # the reader did not say which leader epoch it knew, and took a follower that had lost its log at its word
+    1681,  # the same with a former leader that had been frozen
 )
 
 
