@@ -87,7 +87,7 @@ class Project:
         assert report.stdout, report.stderr[-3000:]
         said = json.loads(report.stdout)
         for each in said["invariants"]:
-            if each["verdict"] not in ("PASS", "NOT RUN"):  # a verdict alone does not help whoever sees this fail
+            if each["verdict"] not in ("PASS", "NOT RUN"):  # so a failing test says why
                 print(f"\n{each}"[:2000])
         return {each["name"]: each["verdict"] for each in said["invariants"]} | {"all": said["verdict"]}
 

@@ -99,7 +99,7 @@ def test_a_task_that_does_not_give_up_at_once_is_cancelled_only_once() -> None:
                     cancelled += 1
         return cancelled
 
-    async def other() -> None:  # starts the timer anew
+    async def other() -> None:
         with limit:
             await asyncio.sleep(0.005)
 
