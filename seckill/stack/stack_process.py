@@ -178,8 +178,10 @@ class StackProcess:
 
 
 def run_module(environment: Mapping[str, str], module: str, *words: str) -> str:
-    """`python -m MODULE WORDS` in a process with these variables; its output."""
-    variables = clean_environment() | {"DJANGO_SETTINGS_MODULE": "seckill.config.settings"} | dict(environment)
+    """`python -m MODULE WORDS` in a process with these variables; its output. A stack in the working folder is ignored,
+    so that none of its addresses mixes with these."""
+    fixed = {"DJANGO_SETTINGS_MODULE": "seckill.config.settings", "SECKILL_DATA": os.devnull}
+    variables = clean_environment() | fixed | dict(environment)
     command = [sys.executable, "-m", module, *words]
     done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=WAIT_SECONDS_MAX)
     if done.returncode:

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from pathlib import Path
 
@@ -261,35 +260,6 @@ def test_the_brokers_listeners_are_allowed_and_its_limits_fit_into_its_memory() 
     refuse_public_listeners(config, SystemNetwork())
     memory = config.socket_request_max_bytes + config.queued_max_request_bytes + config.queued_max_response_bytes
     assert memory <= parse_bytes(SERVICES["mqcore"]["mem_limit"]) // 3
-
-
-# ── the way in ───────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_gateways_trust_only_the_front_about_client_addresses() -> None:
-    for variables in ({}, {"INSIDE_NET": "10.1.2"}):
-        project = compose(**variables)
-        front = project["services"]["front"]["networks"]["inside"]["ipv4_address"]
-        [pool] = project["networks"]["inside"]["ipam"]["config"]
-        assert ip_address(front) in ip_network(pool["subnet"])
-        assert ip_address(front) not in ip_network(pool["ip_range"]), "Docker assigns it to no other container"
-        assert project["services"]["gateway"]["environment"]["SECKILL_TRUSTED_PROXIES"] == front
-
-
-def test_a_client_cannot_fake_its_address_on_the_published_port() -> None:
-    text = (ROOT / "deploy/front/haproxy.cfg").read_text()
-    assert 'set-header X-Forwarded-For "%[src]" unless is_named' in text
-    assert re.findall(r"acl is_named (.*)", text) == ["dst_port 8081", "env(TRUST_CLIENT_ADDRESSES) -m str 1"]
-    [published] = SERVICES["front"]["ports"]
-    assert published.endswith(":8080")
-    assert str(SERVICES["front"]["environment"]["TRUST_CLIENT_ADDRESSES"]) == "0"
-
-
-def test_front_routes_to_existing_services() -> None:
-    text = (ROOT / "deploy/front/haproxy.cfg").read_text()
-    led = dict(re.findall(r"server-template \S+ \d+ ([\w-]+):(\d+)", text))
-    ports = {name: SERVICES[name]["command"][SERVICES[name]["command"].index("--port") + 1] for name in led}
-    assert led == ports and set(led) == {"gateway"}
 
 
 def test_every_package_is_in_the_images() -> None:
