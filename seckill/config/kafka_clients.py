@@ -28,9 +28,9 @@ def client_options(bootstrap_servers: str | Sequence[str], variables: Mapping[st
             "sasl_plain_password": configured.kafka_sasl_password,
         }
     if kafka_security.uses_tls(configured):
-        from seckill.config.kafka_handshake import limit_handshakes  # kafka-python is loaded only where it is used
+        from seckill.config.kafka_handshake import guard_handshakes  # kafka-python is loaded only where it is used
 
-        limit_handshakes()
+        guard_handshakes()
         options |= {
             "ssl_cafile": configured.kafka_ssl_cafile or None,
             "ssl_certfile": configured.kafka_ssl_certfile or None,

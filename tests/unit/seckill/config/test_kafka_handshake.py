@@ -1,14 +1,19 @@
-"""A broker that accepts a connection and never answers must not hold a client without end."""
+"""A broker that accepts a connection and then hangs or dies must not stop a client for good."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaConnectionError
+from kafka.net import manager
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport
 
 from seckill.config import kafka_handshake
@@ -74,3 +79,39 @@ def test_a_connection_that_is_open_by_then_stays_open(
     for function in net.due:
         function()
     transport._sock.getpeername()
+
+
+class DyingBroker:
+    """A broker that resets each connection before the first byte of TLS. Python's `SSLContext` reads from the socket
+    when it wraps it, so it raises the same error."""
+
+    async def connect(self, *_: object, **__: object) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        return ours
+
+    def wrap_socket(self, sock: socket.socket, **_: object) -> socket.socket:
+        sock.close()
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+
+@pytest.mark.parametrize(
+    ("build", "fault"),
+    [
+        (kafka_handshake._build_transport, ConnectionResetError),  # no KafkaError: it ends the refresh of metadata
+        (kafka_handshake._build_transport_or_fail, KafkaConnectionError),
+    ],
+)
+def test_a_broker_that_dies_before_the_handshake_fails_one_request_for_metadata(
+    build: Callable[..., Any], fault: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, net = DyingBroker(), NetworkSelector()
+    monkeypatch.setattr(KafkaConnectionManager, "_build_transport", build)
+    monkeypatch.setattr(manager, "create_connection", broker.connect)
+    client = KafkaConnectionManager(net, security_protocol="SSL", ssl_context=broker)
+    try:
+        with pytest.raises(fault):
+            net.run(client.cluster.refresh_metadata, client.cluster.bootstrap_brokers()[0].node_id)
+    finally:
+        client.close()
+        net.close()
