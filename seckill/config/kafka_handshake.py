@@ -4,7 +4,7 @@ updating.
 * It waits without a limit for the handshake. The host of a broker that is frozen or cut off accepts the connection, and
   then nothing answers. A client that chose this broker never came back.
 * If a broker dies before the handshake has begun, the fault is a bare OSError, which ends the task that refreshes the
-  metadata. The client then kept asking the old leaders for ever: `FencedLeaderEpoch`, without a word in the log.
+  metadata. The client then asked the old leaders without end: `FencedLeaderEpoch`, and not a word in the log.
 """
 
 from __future__ import annotations

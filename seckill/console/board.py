@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -34,6 +35,7 @@ from seckill.web.purchase_states import PurchaseState
 
 FAST_STALE_S, SLOW_STALE_S = 3.0, 30.0
 TIME_DIGITS_MAX = 15
+CONTAINER_NAME = re.compile("[^-]+-(.+)-[0-9]+")
 
 
 @require_GET
@@ -129,7 +131,7 @@ def _processes_json(monitor: BoardMonitor) -> list[dict[str, Any]] | None:
             "state": state_label(PROCESS_STATES, row["state"]),
             "restarts": row["restarts"],
             "missing": row.get("missing", ""),
-            "is_outside": False,
+            "is_outside": not settings.ENVIRONMENT.stack_folder,
         }
         for row in monitor.stack.value or ()
     ]
@@ -153,7 +155,10 @@ def _outside_json(name: str, fault: str) -> dict[str, Any]:
 
 
 def _service_of(process: str) -> str:
-    """`orders.2` is a process of the service `orders`; `orders.sweep` is a service with one process."""
+    """`orders.2` is a process of the service `orders`; `orders.sweep` is a service with one process. In containers, it
+    is `seckill-orders-2`."""
+    if found := CONTAINER_NAME.fullmatch(process):
+        return found[1].replace("-", ".")
     name, _, number = process.rpartition(".")
     return name if number.isdecimal() else process
 

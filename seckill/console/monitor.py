@@ -29,6 +29,7 @@ from seckill.console import partition_owners, queries, replicas
 from seckill.console.labels import HOPS
 from seckill.console.marks import ChartMarks
 from seckill.console.partition_owners import PartitionOwners
+from seckill.console.processes import read_processes
 from seckill.console.queries import BoardCounts
 from seckill.console.replicas import PartitionReplicas
 from seckill.console.traffic import TrafficHistory
@@ -40,8 +41,6 @@ from seckill.report.sources import topics
 from seckill.report.sources.collect import Addresses
 from seckill.report.traffic import TrafficTotals
 from seckill.resilience.redis_servers import find_fault, redis_servers
-from seckill.stack import control
-from seckill.stack.services import Layout
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class BoardMonitor:
     books: SourceReading[list[Residual]] = field(default_factory=SourceReading)
     owners: SourceReading[PartitionOwners] = field(default_factory=SourceReading)
     replicas: SourceReading[list[PartitionReplicas]] = field(default_factory=SourceReading)
-    stack: SourceReading[list[dict[str, Any]]] = field(default_factory=SourceReading)  # rows of the supervisor
+    stack: SourceReading[list[dict[str, Any]]] = field(default_factory=SourceReading)  # the processes
     redis: SourceReading[dict[str, str]] = field(default_factory=SourceReading)  # why a server does not answer, or ""
     traffic: TrafficHistory = field(default_factory=TrafficHistory)
     marks: ChartMarks = field(default_factory=ChartMarks)
@@ -150,13 +149,13 @@ class BoardMonitor:
             consumer.close()
 
     def _read_stack(self) -> None:
-        if not settings.ENVIRONMENT.stack_folder:
-            return
         try:
-            layout = Layout(Path(settings.ENVIRONMENT.stack_folder))
-            rows = control.send_command(layout, {"command": "status"})["instances"]
-        except (OSError, KeyError, ValueError) as fault:
+            rows = read_processes()
+        except FAULTS as fault:
             self.stack.fault = _describe(fault)
+            return
+        if rows is None:
+            self.stack = SourceReading()
             return
         self.stack = SourceReading(rows, time.monotonic())
         self.marks.observe_processes(now_ms(), rows)

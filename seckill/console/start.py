@@ -6,10 +6,10 @@ the console's own operations.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -19,19 +19,19 @@ from gateway.pages.sale_phase import SalePhase, sale_phase
 from inventory.events import SaleView
 from seckill.console import rush
 from seckill.console.permissions import permissions_of
+from seckill.console.processes import read_processes
 from seckill.console.reports.queue import is_service_running
 from seckill.console.reports.views import last_report
 from seckill.console.stack_operations import available_faults
 from seckill.console.staff import check_host
-from seckill.stack import control
-from seckill.stack.services import Layout
+from seckill.console.watch.sign_log import Life
 from seckill.web.pages import html_page
 from seckill.web.problems import Problem
 from seckill.web.running_sale import importance
 
 
 class RunningStack(NamedTuple):
-    """`missing`: the names of the processes that are not up."""
+    """`missing`: the names of the processes that should be up and are not."""
 
     up: int
     total: int
@@ -77,16 +77,15 @@ def start(request: HttpRequest) -> HttpResponse:
 
 
 def read_stack() -> RunningStack | None:
-    """None if there is no stack, or if it does not answer."""
-    folder = settings.ENVIRONMENT.stack_folder
-    if not folder:
-        return None
+    """None if there is no stack, or if it does not answer. What was stopped in order outside of a stack is left out."""
     try:
-        rows = control.send_command(Layout(Path(folder)), {"command": "status"})["instances"]
-    except (OSError, KeyError, ValueError):
+        rows = read_processes() or []
+    except (OSError, KeyError, ValueError, DatabaseError):
         return None
-    missing = [row["name"] for row in rows if row["state"] != "up"]
-    return RunningStack(len(rows) - len(missing), len(rows), missing)
+    if not settings.ENVIRONMENT.stack_folder:
+        rows = [row for row in rows if row["state"] != Life.STOPPED]
+    missing = [row["name"] for row in rows if row["state"] != Life.UP]
+    return RunningStack(len(rows) - len(missing), len(rows), missing) if rows else None
 
 
 def find_sale() -> ShownSale | None:

@@ -14,7 +14,9 @@ from django.conf import settings
 
 from seckill.config.environment import Environment
 from seckill.console.models import ReportService, Silence
+from seckill.console.processes import read_processes
 from seckill.console.reports import queue
+from seckill.console.start import RunningStack, read_stack
 from seckill.console.watch import watcher as watcher_module
 from seckill.console.watch.probes import FAULTS, Probe, probes
 from seckill.console.watch.sign_log import SignLog
@@ -84,12 +86,14 @@ def test_a_process_that_falls_silent_is_written_down_and_again_when_it_returns(c
         watcher.run_once()
         silence = Silence.objects.get()
         assert (silence.name, silence.kind, silence.ended_at_ms) == (name, "silent", None)
+        assert read_stack() == RunningStack(0, 1, [name])
         signs_of_life.SignsOfLife(address).start()
         wait(lambda: watcher._unwritten, "a sign of the next life")
         watcher.run_once()
         silence.refresh_from_db()
         assert silence.ended_by == "restarted" and silence.ended_at_ms is not None
         assert Silence.objects.count() == 1
+        assert read_stack() == RunningStack(1, 1, [])
 
 
 def test_a_process_that_ends_in_order_says_goodbye(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +105,10 @@ def test_a_process_that_ends_in_order_says_goodbye(clock: Clock, monkeypatch: py
         pass_time(watcher, clock, 4)
         watcher.run_once()
     assert Silence.objects.get().kind == "stopped"
+    assert read_stack() is None, "nothing is missing that was stopped in order"
+    assert [row["state"] for row in read_processes() or ()] == ["down"]
+    queue.sign_off()
+    assert read_processes() is None, "nobody listens"
 
 
 def test_a_process_that_fails_says_no_goodbye(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,13 @@ def project() -> Iterator[Project]:
 
 
 def test_the_front_reaches_every_page_and_inner_services_are_not_published(project: Project) -> None:
-    start = project.get("/start").decode()
+    def shown() -> str:
+        return project.get("/start").decode()
+
+    start = shown()
     assert 'href="/api/docs"' in start and f":{project.ports['LOCUST_PORT']}" in start
     assert json.loads(project.get("/api/v1/sales"))["sales"]
+    project.wait_until(lambda: "Not up" not in shown() and "processes are up" in shown(), "signs of life on the page")
     assert b"Locust" in project.get("/", "LOCUST_PORT")
     with pytest.raises(urllib.error.HTTPError, match="404"):
         project.get("/metrics")

@@ -25,6 +25,8 @@ VERSION = 2
 BARE_GOAL, BARE_AIM = 0.65, 1.0
 OTHER_GOAL, OTHER_AIM = 1.15, 1.4
 CPU_US_GOAL, CPU_US_AIM = 120, 90
+BARE_CPU_US = 106
+"""Of the bare view on the machine on which these goals were set. It tells how much slower this machine is."""
 SLOWDOWN_GOAL = 2.0
 MEMORY_MB_GOAL = 512
 
@@ -72,6 +74,14 @@ def _throughput(results: Results) -> list[str]:
             verdict(median(cpu_us), CPU_US_GOAL, at_most=True), f"{CPU_US_AIM}",
         ]
     )  # fmt: skip
+    cpu_to_bare = results.ratios(BARE, lambda run: run.cpu_us)
+    verdicts.append(
+        [
+            "the same ÷ that of the bare view", spread(cpu_to_bare),
+            verdict(median(cpu_to_bare), round(CPU_US_GOAL / BARE_CPU_US, 2), at_most=True),
+            f"{CPU_US_AIM / BARE_CPU_US:.2f}",
+        ]
+    )  # fmt: skip
     views = [GATEWAY, *peers]
 
     def row(name: str, value: Callable[[Run], float], form: str = ",.0f") -> list[str]:
@@ -86,6 +96,8 @@ def _throughput(results: Results) -> list[str]:
         " settings and middleware and a view that does nothing: called on the event loop, and by WSGI with one thread,"
         " which is the fastest way for a view that never waits and unusable for one that does.", "",
         *_table(("", "measured", "goal", "aim"), verdicts),
+        f"The goals in µs were set on a machine on which the bare view took {BARE_CPU_US} µs. The last row compares"
+        " them with this one.", "",
         f"What limited the gateway: {results.limited_by()}.", "",
         *_table(
             ("", *views),

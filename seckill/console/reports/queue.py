@@ -7,7 +7,10 @@ begin. All times are Postgres', so the clocks of workers do not matter.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F, QuerySet
@@ -21,6 +24,7 @@ LEASE_SECONDS = 15
 SERVICE_SILENT_SECONDS_MAX = 10
 """The report service signs about once a second; after this long without a sign it counts as not running."""
 ERROR_CHARACTERS_MAX = 500
+NOTHING_WATCHED: Mapping[str, str] = MappingProxyType({})
 
 
 def request_report(requested_by: str) -> Report | None:
@@ -85,12 +89,13 @@ def list_reports() -> QuerySet[Report]:
 # ── the service's own signs of life ──────────────────────────────────────────────────────────────
 
 
-def sign() -> None:
-    """Record that the report service runs."""
+def sign(processes: Mapping[str, str] = NOTHING_WATCHED) -> None:
+    """Record that the report service runs, and how the processes are that it watches."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO console_report_service (id) VALUES (1)"
-            " ON CONFLICT (id) DO UPDATE SET seen_at = statement_timestamp(), ended_at = NULL"
+            "INSERT INTO console_report_service (id, processes) VALUES (1, %s) ON CONFLICT (id) DO UPDATE"
+            " SET seen_at = statement_timestamp(), ended_at = NULL, processes = excluded.processes",
+            [json.dumps(dict(processes))],
         )
 
 
@@ -100,8 +105,17 @@ def sign_off() -> None:
 
 
 def is_service_running() -> bool:
+    return _running_service().exists()
+
+
+def watched_processes() -> dict[str, str]:
+    """How each process is that the report service watches; empty if it does not run."""
+    return _running_service().values_list("processes", flat=True).first() or {}
+
+
+def _running_service() -> QuerySet[ReportService]:
     since = Now() - timedelta(seconds=SERVICE_SILENT_SECONDS_MAX)
-    return ReportService.objects.filter(seen_at__gt=since, ended_at=None).exists()
+    return ReportService.objects.filter(seen_at__gt=since, ended_at=None)
 
 
 def unwatched_since() -> datetime | None:

@@ -38,6 +38,14 @@ class End(StrEnum):
     RESTARTED = "restarted"
 
 
+class Life(StrEnum):
+    """The names are those of the supervisor's states."""
+
+    UP = "up"
+    SILENT = "no answer"
+    STOPPED = "down"
+
+
 class SilentTime(NamedTuple):
     """`ended_at_ms` is None while it lasts. `name` and `began_at_ms` identify it."""
 
@@ -58,14 +66,18 @@ class _Watched:
 
 
 class SignLog:
-    """Every method returns the silences that began or ended."""
+    """`sign`, `goodbye` and `tick` return the silences that began or ended."""
 
     def __init__(self, now_ms: int) -> None:
         self._watched: dict[str, _Watched] = {}
         self._called_ms = now_ms
 
+    def lives(self) -> dict[str, Life]:
+        """What is watched, in the order of the names, and how it is now."""
+        return {name: _life(known) for name, known in sorted(self._watched.items())}
+
     def sign(self, name: str, life: str, now_ms: int) -> list[SilentTime]:
-        """`life` differs after each start; that of a server is always `SERVER`."""
+        """Something was heard. `life` differs after each start; that of a server is always `SERVER`."""
         known = self._watched.get(name)
         if known is None or (known.life == life and known.has_left):
             if known is None and len(self._watched) < NAMES_MAX:
@@ -112,6 +124,12 @@ class SignLog:
         if by is End.RESTARTED and not known.has_left:  # so quickly that its silence was not noticed
             return [SilentTime(name, Kind.SILENT, known.heard_ms, now_ms, by)]
         return []
+
+
+def _life(known: _Watched) -> Life:
+    if known.has_left:
+        return Life.STOPPED
+    return Life.UP if known.silent is None else Life.SILENT
 
 
 def _kind(known: _Watched) -> Kind:

@@ -56,7 +56,9 @@ class Watcher:
         if not self._has_begun:
             self._note_unwatched(queue.unwatched_since())
             self._has_begun = True
-        queue.sign()
+        with self._lock:
+            lives = self._log.lives()
+        queue.sign(lives)
         self._write()
         return False
 

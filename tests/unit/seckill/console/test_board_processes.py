@@ -23,15 +23,33 @@ def tiles(rows: list[dict[str, Any]] | None, faults: dict[str, str] | None) -> d
     return {each["name"]: (each["is_up"], each["is_outside"]) for each in found or ()}
 
 
-def test_a_shared_redis_of_the_stack_has_one_tile() -> None:
+def test_a_shared_redis_of_the_stack_has_one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "ENVIRONMENT", replace(settings.ENVIRONMENT, stack_folder="/var/stack"))
     assert tiles(OWN, {"redis": ""}) == {"redis": (True, False), "orders.1": (False, False)}
 
 
-def test_separate_servers_have_a_tile_for_each_use_and_show_which_one_does_not_answer() -> None:
+def test_separate_servers_have_a_tile_for_each_use_and_show_which_one_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     faults = {"redis.admission+gate": "", "redis.celery": "ConnectionError: refused"}
     outside = {"redis.admission+gate": (True, True), "redis.celery": (False, True)}
-    assert tiles(OWN[1:], faults) == {"orders.1": (False, False)} | outside
     assert tiles(None, faults) == outside, "a console without a stack shows them, too"
+    monkeypatch.setattr(settings, "ENVIRONMENT", replace(settings.ENVIRONMENT, stack_folder="/var/stack"))
+    assert tiles(OWN[1:], faults) == {"orders.1": (False, False)} | outside
+
+
+def test_containers_are_shown_with_the_state_that_the_report_service_hears_and_cannot_be_stopped_here() -> None:
+    rows = [
+        {"name": name, "state": state, "restarts": 0}
+        for name, state in {"seckill-notify-sms-1": "no answer", "seckill-orders-2": "up", "mqcore": "up"}.items()
+    ]
+    assert tiles(rows, {"redis": ""}) == {
+        "seckill-notify-sms-1": (False, True), "seckill-orders-2": (True, True), "mqcore": (True, True),
+        "redis": (True, True),
+    }  # fmt: skip
+    monitor = BoardMonitor(stack=SourceReading(rows, time.monotonic()), runs_threads=False)
+    services = [each["service"] for each in board_json(monitor, 0)["processes"]]
+    assert services == ["notify.sms", "orders", "mqcore"], "so the pipeline counts them at their stages"
 
 
 def test_no_tile_is_shown_before_the_processes_of_the_stack_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
