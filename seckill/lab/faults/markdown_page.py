@@ -60,7 +60,7 @@ def _case(row: CaseResult, invariants: Sequence[dict[str, Any]]) -> list[str]:
         "attempts by all buyers": row.attempts,
         "deliveries beyond the first": row.again,
         "recovery time, s": round(row.recovery_ms / 1000, 1),
-        "duration with the report, s": row.took_s,
+        "seconds, report included": row.took_s,
     }
     facts = {
         name: value for name, value in facts.items() if not isinstance(value, float) or value > 0
