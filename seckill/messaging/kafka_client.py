@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import LogTruncationError, OffsetOutOfRangeError
+from kafka.errors import LogTruncationError, OffsetOutOfRangeError, RetriableError
 
 from seckill.config.kafka_clients import client_options
 
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.1
 METADATA_AGE_MS_MAX = 5_000
 """A group leader that joins before it knows the topics assigns nothing until its metadata is refreshed."""
 
@@ -49,7 +54,11 @@ class PolledRecords(NamedTuple):
 
 
 def poll_records(consumer: KafkaConsumer, timeout_ms: float, batch_records_max: int) -> PolledRecords:
-    """Poll once. A partition whose log has changed is reported in `lost` instead of failing the whole poll."""
+    """Poll once. A partition whose log has changed is reported in `lost` instead of failing the whole poll.
+
+    There are no records while the coordinator is being looked for. The client lets the fault through if a request for
+    metadata fails meanwhile, which ended a consumer whenever a broker of Apache Kafka died at a bad moment.
+    """
     release_parked_records(consumer)
     request_unknown_topics(consumer)
     try:
@@ -58,6 +67,10 @@ def poll_records(consumer: KafkaConsumer, timeout_ms: float, batch_records_max: 
         return PolledRecords({}, frozenset(fault.args[0]))
     except LogTruncationError as fault:
         return PolledRecords({}, frozenset(fault.divergent_offsets))
+    except RetriableError as fault:
+        log.warning("not polled", extra={"reason": str(fault)})
+        time.sleep(RETRY_SECONDS)
+        return PolledRecords({})
 
 
 class AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped there
