@@ -197,6 +197,14 @@ def test_servers_that_live_answer_their_probe_and_others_do_not(known: Environme
             found[name].ask()
 
 
+def test_a_secured_broker_on_this_machine_is_not_called_mqcore_which_has_no_security(known: Environment) -> None:
+    servers = "localhost:1,localhost:2"
+    secured = replace(
+        known, development=False, kafka_security_protocol="SASL_PLAINTEXT", kafka_bootstrap_servers=servers
+    )
+    assert [probe.name for probe in probes(secured)] == ["postgres", "redis", "kafka.1", "kafka.2"]
+
+
 def test_outside_development_only_our_own_servers_are_probed(known: Environment) -> None:
     several = replace(known, development=False, kafka_bootstrap_servers="one:9092, two:9092")
     assert [probe.name for probe in probes(several)] == ["postgres", "redis", "one", "two"]

@@ -51,9 +51,10 @@ def probes(known: Environment) -> Iterator[Probe]:
         host = "" if address.kind else urlsplit(url).hostname or ""
         yield Probe(_name(host, "redis"), redis_client.connect(url, TIMEOUT_SECONDS, 0.0).ping)
     servers = [server.strip() for server in known.kafka_bootstrap_servers.split(",")]
+    kind = "mqcore" if known.kafka_security_protocol == "PLAINTEXT" else "kafka"  # mqcore has no security
     for number, server in enumerate(servers, 1):
         host, _, port = server.rpartition(":")
-        role = "mqcore" if len(servers) == 1 else f"mqcore.{number}"
+        role = kind if len(servers) == 1 else f"{kind}.{number}"
         yield Probe(_name(host, role), partial(_ask_broker, host, int(port), _certificates(known)))
     if known.development:
         callback = known.callback_url or known.public_url
