@@ -83,6 +83,7 @@ class Photographer:
         self._number += 1
         for size, page in self.pages.items():
             path = self._folder / f"{self._number:02}-{state}-{size}.png"
+            page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=path, full_page=self._whole)
         return state
 
@@ -171,9 +172,8 @@ def _failover(stack: StackProcess, photographer: Photographer) -> Iterator[str]:
         return panel.locator("#replicas tr td:nth-child(2)").all_inner_texts()
 
     def are_all_in_sync() -> bool:
-        return all(
-            len(each.split(",")) == 3 for each in panel.locator("#replicas tr td:nth-child(4)").all_inner_texts()
-        )
+        in_sync = panel.locator("#replicas tr td:nth-child(4)").all_inner_texts()
+        return bool(in_sync) and all(len(each.split(",")) == 3 for each in in_sync)
 
     _wait(photographer, are_all_in_sync, 60)
     yield photographer.take_part("replicas-1-in-sync", panel)

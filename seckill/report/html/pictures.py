@@ -65,7 +65,7 @@ def peak_chart(curves: PeakCurves, bands: Sequence[FaultBand], sold_out_s: float
         .mark_line(strokeWidth=1.5)
         .encode(
             x=alt.X("at:Q", axis=None, scale=span),
-            y=alt.Y("rate:Q", axis=alt.Axis(title="per second", format=",~r", tickCount=4)),
+            y=alt.Y("rate:Q", axis=_value_axis("per second", 4)),
             color=_colours(RATES),
             strokeDash=alt.StrokeDash(
                 "series:N", scale=alt.Scale(domain=list(RATES), range=[[1, 0], [6, 2], [2, 2]]), legend=None
@@ -76,12 +76,17 @@ def peak_chart(curves: PeakCurves, bands: Sequence[FaultBand], sold_out_s: float
     area = (
         chart_of(level)
         .mark_area(color=BACKLOG, opacity=0.35, line={"color": BACKLOG, "strokeWidth": 1})
-        .encode(x=x, y=alt.Y("backlog:Q", axis=alt.Axis(title="backlog", format=",~r", tickCount=3, tickMinStep=1)))
+        .encode(x=x, y=alt.Y("backlog:Q", axis=_value_axis("backlog", 3)))
     )
     above = alt.layer(*_bands(bands, span), *_marks(sold_out_s, span), lines).properties(width=WIDTH, height=180)
     below = alt.layer(*_bands(bands, span, named=False), area).properties(width=WIDTH, height=90)
     label = "purchases offered, acknowledged and decided per second, and the backlog"
     return page_svg(alt.vconcat(above, below, spacing=8), label)
+
+
+def _value_axis(title: str, tick_count: int) -> alt.Axis:
+    """`titlePadding`: browsers' fonts are wider than Altair's."""
+    return alt.Axis(title=title, titlePadding=14, format=",~r", tickCount=tick_count, tickMinStep=1)
 
 
 def _bands(bands: Sequence[FaultBand], span: alt.Scale, named: bool = True) -> list[alt.Chart]:

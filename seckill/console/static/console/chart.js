@@ -6,6 +6,7 @@ const LABELS_PX = 104; // room at the right for the name of a line
 const NARROW_PX = 560; // a narrower chart has no names at its lines; the page lists them above it
 const GAP_MS = 3000; // no line is drawn across a longer silence
 const LABEL_PX = 14;
+const TIME_PX = 60; // the width of a time at the axis
 const TOP_MIN = 10;
 
 function svg(tag, attributes = {}, text = "") {
@@ -126,7 +127,7 @@ export class TimeChart {
       const x = this.#x(at);
       group.append(
         svg("line", { x1: x, x2: x, y1: bottom, y2: bottom + 4 }),
-        svg("text", { x, y: bottom + 18, "text-anchor": "middle" }, this.formatTime(at)),
+        svg("text", { x: Math.min(x, this.box.clientWidth - TIME_PX / 2), y: bottom + 18, "text-anchor": "middle" }, this.formatTime(at)),
       );
     }
     group.append(svg("text", { x: 0, y: 12, class: "axis-label" }, this.valueLabel));
