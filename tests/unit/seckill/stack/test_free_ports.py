@@ -1,4 +1,4 @@
-"""Runs of consecutive ports for servers that must get the same ports back after a restart."""
+"""Free ports, one by one and in runs, for servers that must get the same ports back after a restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from seckill.stack import child_processes
-from seckill.stack.child_processes import PORT_MAX, PORT_MIN, free_port_run, free_ports_from
+from seckill.stack.child_processes import PORT_MAX, PORT_MIN, free_port, free_port_run, free_ports, free_ports_from
 
 
 def test_all_ports_of_a_run_are_free_and_below_those_of_outgoing_connections() -> None:
@@ -39,6 +39,14 @@ def test_a_run_with_a_port_that_is_taken_is_not_used(
     monkeypatch.setattr(child_processes, "SystemRandom", lambda: chosen)
     monkeypatch.setattr(child_processes, "_is_free", lambda port: port not in taken)
     assert free_port_run(3) == found
+
+
+def test_single_ports_are_distinct_and_below_those_of_outgoing_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PORT_MIN <= free_port() <= PORT_MAX
+    chosen = Chosen(20_000, 20_001, 20_000, 20_002)
+    monkeypatch.setattr(child_processes, "SystemRandom", lambda: chosen)
+    monkeypatch.setattr(child_processes, "_is_free", lambda port: port != 20_001)
+    assert sorted(free_ports(2)) == [20_000, 20_002]
 
 
 def test_runs_in_ascending_order_do_not_overlap_and_leave_out_ports_that_are_taken(
