@@ -13,8 +13,8 @@ SIGNS = {"captured": 1, "refunded": -1}
 
 def money_balances(evidence: Evidence, findings: Findings) -> None:
     """I14. For every order, captured minus refunded money is its amount if the order is paid, and 0 otherwise. The
-    provider's log and our payments agree on every capture and refund. Captured money without a payment of ours has been
-    refunded. A payment is opened once, then captured at most once, then refunded at most once."""
+    provider's log and our payments agree on every capture, void and refund. Captured money without a payment of ours
+    has been refunded. A payment is opened once, then captured at most once, then refunded at most once."""
     ours = {payment.id: payment for payment in evidence.payments}
     orphans = frozenset(evidence.orphan_payments)
     orphaned: Counter[Id] = Counter()
@@ -54,6 +54,8 @@ def money_balances(evidence: Evidence, findings: Findings) -> None:
                 findings.add_missing(f"the provider has {done} a payment that we do not show as {done}", subject)
         if payment.state == "refunding":
             findings.add_missing("a refund is owed", subject)
+        elif payment.state == "voided" and lines_of[payment.id] == ["opened"]:
+            findings.add_violation("our payment is voided, but the provider still has it open", subject)
     net: Counter[Id] = Counter()
     for line in evidence.provider_lines:
         if line.payment_id in ours:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
@@ -150,22 +150,25 @@ def served_in_arrival_order(evidence: Evidence, findings: Findings) -> None:
 def _inversions(
     group: Iterable[tuple[RequestRecord, Decision]], returns: list[int]
 ) -> Iterator[tuple[RequestRecord, Decision, Id, int]]:
-    """Requests served after an earlier request for no more units was refused as sold out, with that request."""
-    refused: dict[int, tuple[RequestRecord, Decision]] = {}  # the first refusal for each quantity
+    """Requests served after an earlier request for no more units was refused as sold out, with the first such request
+    since units last came back. `returns`: the stock versions at which they did."""
+    refused: dict[int, list[tuple[RequestRecord, Decision]]] = defaultdict(list)  # by quantity, by rising version
     for record, row in group:
         if row.decision == "SOLD_OUT":
-            refused.setdefault(row.quantity, (record, row))
+            known = refused[row.quantity]
+            if not known or known[-1][1].stock_version < row.stock_version:
+                known.append((record, row))
             continue
-        for quantity, (before, sent_away) in refused.items():
-            if quantity > row.quantity or before.timestamp_ms > record.timestamp_ms:
+        number = bisect_left(returns, row.stock_version)
+        last_return = returns[number - 1] if number else 0
+        for quantity, known in refused.items():
+            first = bisect_left(known, last_return, key=lambda pair: pair[1].stock_version)
+            if quantity > row.quantity or first == len(known):
                 continue
-            if not _between(returns, sent_away.stock_version, row.stock_version):
+            before = known[first][0]
+            if before.timestamp_ms <= record.timestamp_ms:
                 yield record, row, before.request_id, record.timestamp_ms - before.timestamp_ms
                 break
-
-
-def _between(versions: list[int], after: int, before: int) -> bool:
-    return bisect_left(versions, before) > bisect_right(versions, after)
 
 
 def _return_versions(evidence: Evidence) -> dict[tuple[int, str], list[int]]:

@@ -80,8 +80,8 @@ def ledger_matches_orders(evidence: Evidence, findings: Findings) -> None:
 
 def orders_follow_their_states(evidence: Evidence, findings: Findings) -> None:
     """I33. Every order starts once, makes only the transitions that its state table allows, and ends in its current
-    state. The state of every payment matches its capture and refund, and a payment is refunded only if it was late or
-    its order was refunded."""
+    state. The state of every payment matches its capture and refund, no payment stays open once its order has ended,
+    and a payment is refunded only if it was late or its order was refunded."""
     last: dict[Id, str] = {}
     for change in evidence.transitions:
         findings.checked += 1
@@ -114,8 +114,12 @@ def orders_follow_their_states(evidence: Evidence, findings: Findings) -> None:
         if (payment.was_captured, payment.was_refunded) not in MONEY.get(payment.state, ()):
             money = f"captured is {payment.was_captured} and refunded is {payment.was_refunded}"
             findings.add_violation(f"a payment is {payment.state}, but {money}", Subject(None, payment.order_id))
+        if payment.late and not payment.was_captured:
+            findings.add_violation("a payment is late, but was never captured", Subject(None, payment.order_id))
         order = evidence.order_by_id.get(payment.order_id)
-        if order is not None and payment.was_captured:
+        if order is not None and payment.state == "open" and order.state != "PENDING_PAYMENT":
+            findings.add_missing(f"the order is {order.state}, but a payment of it is open", Subject(None, order.id))
+        elif order is not None and payment.was_captured:
             goes_back = payment.state in ("refunding", "refunded")
             if payment.late and not goes_back:
                 findings.add_violation("a late payment was not refunded", Subject(None, order.id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -246,7 +247,14 @@ def database_behind(evidence: Evidence) -> Evidence:
 
 @corruption("I16", "a user's later request overtakes an earlier one in another sale")
 def overtaken_across_sales(evidence: Evidence) -> Evidence:
-    acked = [attempt for attempt in evidence.attempts if attempt.status == 202 and attempt.offset is not None]
+    clicks = Counter((attempt.user_id, attempt.sale_id, attempt.key) for attempt in evidence.attempts)
+    acked = [
+        attempt
+        for attempt in evidence.attempts
+        if attempt.status == 202
+        and attempt.offset is not None
+        and clicks[attempt.user_id, attempt.sale_id, attempt.key] == 1
+    ]
     for earlier in acked:
         for later in acked:
             is_behind = (earlier.topic, earlier.partition) == (later.topic, later.partition)

@@ -74,8 +74,11 @@ def _refused(evidence: Evidence, status: int, problem: str) -> Evidence:
     )
     declared = evidence.entries_by_stock[stock.id][0]
     sale = first(evidence.sales, lambda sale: sale.id == stock.sale_id)
+    at_ms = max(declared.at_ms, sale.opens_at_ms) + 6_000
+    if problem == "too-many-requests":  # during a rush all attempts together may exceed the limit of one address
+        at_ms = max(attempt.at_ms for attempt in evidence.attempts) + 60_000
     refused = Attempt(
-        max(declared.at_ms, sale.opens_at_ms) + 6_000,
+        at_ms,
         5,
         "away",
         "first",

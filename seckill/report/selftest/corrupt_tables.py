@@ -175,6 +175,24 @@ def capture_invented(evidence: Evidence) -> Evidence:
     return replace(evidence, provider_lines=without_one(evidence.provider_lines, _line(evidence, "captured")))
 
 
+@corruption("I14", "a payment is voided here and still open at the provider")
+def void_unknown_there(evidence: Evidence) -> Evidence:
+    line = first(evidence.provider_lines, lambda line: line.what == "voided")
+    return replace(evidence, provider_lines=without_one(evidence.provider_lines, line))
+
+
+@corruption("I33", "a payment stays open although its order has ended")
+def left_open(evidence: Evidence) -> Evidence:
+    payment = first(evidence.payments, lambda payment: payment.state == "voided")
+    return replace(evidence, payments=with_replaced(evidence.payments, payment, payment._replace(state="open")))
+
+
+@corruption("I33", "a payment counts as late although no money came")
+def late_without_money(evidence: Evidence) -> Evidence:
+    payment = first(evidence.payments, lambda payment: not payment.was_captured)
+    return replace(evidence, payments=with_replaced(evidence.payments, payment, payment._replace(late=True)))
+
+
 @corruption("I14", "the provider captured a payment that we do not know")
 def capture_orphaned(evidence: Evidence) -> Evidence:
     line = _line(evidence, "captured")._replace(payment_id=unknown_id())

@@ -123,7 +123,12 @@ class Run:
         self._show(request, order.user_id, "PAID")
 
     def cancel(self, request: Id) -> None:
+        """The buyer had opened the payment page before."""
         order = self.evidence.order_by_request[request]
+        payment = name("payment", request)
+        self.evidence.payments.append(rows.Payment(payment, order.id, PRICE, "voided", False, False, self._tick()))
+        for what in ("opened", "voided"):
+            self.evidence.provider_lines.append(rows.ProviderLine(self._tick(), what, payment, PRICE, order.id))
         event = self._move(request, "CANCELLED", "OrderCancelled")
         self._post("release", "reserved", "available", event, request)
         self._end_hold(request, "released")
