@@ -175,22 +175,28 @@ def capture_invented(evidence: Evidence) -> Evidence:
     return replace(evidence, provider_lines=without_one(evidence.provider_lines, _line(evidence, "captured")))
 
 
+def _with_attempt(evidence: Evidence, state: str, *movements: str, late: bool = False) -> Evidence:
+    """One more attempt to pay for an order that has ended, and what the provider says about it."""
+    order = first(evidence.orders, lambda order: order.state in ("CANCELLED", "EXPIRED") and order.amount > 0)
+    at_ms = order.placed_at_ms + 1
+    attempt = Payment(unknown_id(), order.id, order.amount, state, False, False, at_ms, late)
+    lines = [ProviderLine(at_ms, what, attempt.id, order.amount, order.id) for what in movements]
+    return replace(evidence, payments=[*evidence.payments, attempt], provider_lines=[*evidence.provider_lines, *lines])
+
+
 @corruption("I14", "a payment is voided here and still open at the provider")
 def void_unknown_there(evidence: Evidence) -> Evidence:
-    line = first(evidence.provider_lines, lambda line: line.what == "voided")
-    return replace(evidence, provider_lines=without_one(evidence.provider_lines, line))
+    return _with_attempt(evidence, "voided", "opened")
 
 
 @corruption("I33", "a payment stays open although its order has ended")
 def left_open(evidence: Evidence) -> Evidence:
-    payment = first(evidence.payments, lambda payment: payment.state == "voided")
-    return replace(evidence, payments=with_replaced(evidence.payments, payment, payment._replace(state="open")))
+    return _with_attempt(evidence, "open", "opened")
 
 
 @corruption("I33", "a payment counts as late although no money came")
 def late_without_money(evidence: Evidence) -> Evidence:
-    payment = first(evidence.payments, lambda payment: not payment.was_captured)
-    return replace(evidence, payments=with_replaced(evidence.payments, payment, payment._replace(late=True)))
+    return _with_attempt(evidence, "voided", "opened", "voided", late=True)
 
 
 @corruption("I14", "the provider captured a payment that we do not know")
