@@ -35,7 +35,8 @@ from seckill.web.purchase_states import PurchaseState
 
 FAST_STALE_S, SLOW_STALE_S = 3.0, 30.0
 TIME_DIGITS_MAX = 15
-CONTAINER_NAME = re.compile("[^-]+-(.+)-[0-9]+")
+STAGES = "|".join(["gateway", *(hop.group.replace(".", "-") for hop in labels.HOPS)])
+CONTAINER_NAME = re.compile(f"-({STAGES})-[0-9]+$")
 
 
 @require_GET
@@ -157,7 +158,7 @@ def _outside_json(name: str, fault: str) -> dict[str, Any]:
 def _service_of(process: str) -> str:
     """`orders.2` is a process of the service `orders`; `orders.sweep` is a service with one process. In containers, it
     is `seckill-orders-2`."""
-    if found := CONTAINER_NAME.fullmatch(process):
+    if found := CONTAINER_NAME.search(process):
         return found[1].replace("-", ".")
     name, _, number = process.rpartition(".")
     return name if number.isdecimal() else process

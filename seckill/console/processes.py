@@ -21,5 +21,5 @@ def read_processes() -> list[dict[str, Any]] | None:
     if folder:
         rows: list[dict[str, Any]] = control.send_command(Layout(Path(folder)), {"command": "status"})["instances"]
         return rows
-    watched = watched_processes()
-    return [{"name": name, "state": state, "restarts": 0} for name, state in watched.items()] if watched else None
+    watched = sorted(watched_processes().items())
+    return [{"name": name, "state": state, "restarts": 0} for name, state in watched] or None

@@ -41,15 +41,17 @@ def test_separate_servers_have_a_tile_for_each_use_and_show_which_one_does_not_a
 def test_containers_are_shown_with_the_state_that_the_report_service_hears_and_cannot_be_stopped_here() -> None:
     rows = [
         {"name": name, "state": state, "restarts": 0}
-        for name, state in {"seckill-notify-sms-1": "no answer", "seckill-orders-2": "up", "mqcore": "up"}.items()
-    ]
+        for name, state in {
+            "shop-notify-sms-1": "no answer", "my-shop-orders-2": "up", "shop-orders-sweep-1": "up", "mqcore": "up",
+        }.items()
+    ]  # fmt: skip
     assert tiles(rows, {"redis": ""}) == {
-        "seckill-notify-sms-1": (False, True), "seckill-orders-2": (True, True), "mqcore": (True, True),
-        "redis": (True, True),
+        "shop-notify-sms-1": (False, True), "my-shop-orders-2": (True, True), "shop-orders-sweep-1": (True, True),
+        "mqcore": (True, True), "redis": (True, True),
     }  # fmt: skip
     monitor = BoardMonitor(stack=SourceReading(rows, time.monotonic()), runs_threads=False)
     services = [each["service"] for each in board_json(monitor, 0)["processes"]]
-    assert services == ["notify.sms", "orders", "mqcore"], "so the pipeline counts them at their stages"
+    assert services == ["notify.sms", "orders", "shop-orders-sweep-1", "mqcore"], "so the pipeline counts them at their stages"
 
 
 def test_no_tile_is_shown_before_the_processes_of_the_stack_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
