@@ -51,7 +51,7 @@ def test_containers_are_shown_with_the_state_that_the_report_service_hears_and_c
     }  # fmt: skip
     monitor = BoardMonitor(stack=SourceReading(rows, time.monotonic()), runs_threads=False)
     services = [each["service"] for each in board_json(monitor, 0)["processes"]]
-    assert services == ["notify.sms", "orders", "shop-orders-sweep-1", "mqcore"], "so the pipeline counts them at their stages"
+    assert services == ["notify.sms", "orders", "shop-orders-sweep-1", "mqcore"], "counted at their stages"
 
 
 def test_no_tile_is_shown_before_the_processes_of_the_stack_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
