@@ -65,7 +65,7 @@ class ReportService(models.Model):
     seen_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)
     processes = models.JSONField(null=True)
-    """The processes and servers that it watches, and how each is (`sign_log.Life`)."""
+    """The state of each process and server that it watches (`sign_log.ProcessState`)."""
 
     class Meta:
         db_table = "console_report_service"

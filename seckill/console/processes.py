@@ -13,7 +13,7 @@ from seckill.stack.services import Layout
 
 
 def read_processes() -> list[dict[str, Any]] | None:
-    """Rows with `name`, `state` and `restarts`; None if there is no supervisor, and nothing is heard.
+    """Rows with `name`, `state` and `restarts`. Without a supervisor, and while nothing is heard, it returns None.
 
     Raises `OSError`, `KeyError`, `ValueError`, or Django's `DatabaseError`.
     """

@@ -24,7 +24,7 @@ from seckill.console.reports.queue import is_service_running
 from seckill.console.reports.views import last_report
 from seckill.console.stack_operations import available_faults
 from seckill.console.staff import check_host
-from seckill.console.watch.sign_log import Life
+from seckill.console.watch.sign_log import ProcessState
 from seckill.web.pages import html_page
 from seckill.web.problems import Problem
 from seckill.web.running_sale import importance
@@ -77,14 +77,14 @@ def start(request: HttpRequest) -> HttpResponse:
 
 
 def read_stack() -> RunningStack | None:
-    """None if there is no stack, or if it does not answer. What was stopped in order outside of a stack is left out."""
+    """None without a stack, or while it gives no answer. Containers that were stopped in order are left out."""
     try:
         rows = read_processes() or []
     except (OSError, KeyError, ValueError, DatabaseError):
         return None
     if not settings.ENVIRONMENT.stack_folder:
-        rows = [row for row in rows if row["state"] != Life.STOPPED]
-    missing = [row["name"] for row in rows if row["state"] != Life.UP]
+        rows = [row for row in rows if row["state"] != ProcessState.STOPPED]
+    missing = [row["name"] for row in rows if row["state"] != ProcessState.UP]
     return RunningStack(len(rows) - len(missing), len(rows), missing) if rows else None
 
 

@@ -1,5 +1,5 @@
-"""kafka-python 3.0.12 raises from `poll` if the coordinator and then the metadata cannot be reached; a consumer of ours
-must poll on, because the broker comes back."""
+"""kafka-python 3.0.12 raises an error from `poll` if it can reach neither the coordinator nor a broker with metadata.
+Our consumers must keep polling, because the broker comes back."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def list_reports() -> QuerySet[Report]:
 
 
 def sign(processes: Mapping[str, str] = NOTHING_WATCHED) -> None:
-    """Record that the report service runs, and how the processes are that it watches."""
+    """Record that the report service runs, and the state of each process that it watches."""
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO console_report_service (id, processes) VALUES (1, %s) ON CONFLICT (id) DO UPDATE"
@@ -109,7 +109,7 @@ def is_service_running() -> bool:
 
 
 def watched_processes() -> dict[str, str]:
-    """How each process is that the report service watches; empty if it does not run."""
+    """The state of each process that the report service watches; empty if it does not run."""
     return _running_service().values_list("processes", flat=True).first() or {}
 
 

@@ -38,7 +38,7 @@ class End(StrEnum):
     RESTARTED = "restarted"
 
 
-class Life(StrEnum):
+class ProcessState(StrEnum):
     """The names are those of the supervisor's states."""
 
     UP = "up"
@@ -72,9 +72,9 @@ class SignLog:
         self._watched: dict[str, _Watched] = {}
         self._called_ms = now_ms
 
-    def lives(self) -> dict[str, Life]:
-        """What is watched, in the order of the names, and how it is now."""
-        return {name: _life(known) for name, known in sorted(self._watched.items())}
+    def states(self) -> dict[str, ProcessState]:
+        """The present state of everything that is watched."""
+        return {name: _state(known) for name, known in sorted(self._watched.items())}
 
     def sign(self, name: str, life: str, now_ms: int) -> list[SilentTime]:
         """Something was heard. `life` differs after each start; that of a server is always `SERVER`."""
@@ -126,10 +126,10 @@ class SignLog:
         return []
 
 
-def _life(known: _Watched) -> Life:
+def _state(known: _Watched) -> ProcessState:
     if known.has_left:
-        return Life.STOPPED
-    return Life.UP if known.silent is None else Life.SILENT
+        return ProcessState.STOPPED
+    return ProcessState.UP if known.silent is None else ProcessState.SILENT
 
 
 def _kind(known: _Watched) -> Kind:

@@ -57,8 +57,8 @@ class Watcher:
             self._note_unwatched(queue.unwatched_since())
             self._has_begun = True
         with self._lock:
-            lives = self._log.lives()
-        queue.sign(lives)
+            states = self._log.states()
+        queue.sign(states)
         self._write()
         return False
 

@@ -38,16 +38,16 @@ def test_a_quiet_run_shows_nothing() -> None:
     assert world.found == []
 
 
-def test_it_tells_how_each_process_is_now() -> None:
+def test_it_tells_the_state_of_each_process() -> None:
     world = World("orders", "inventory", "celery")
     world.run(10)
-    assert list(world.log.lives().items()) == [("celery", "up"), ("inventory", "up"), ("orders", "up")]
+    assert list(world.log.states().items()) == [("celery", "up"), ("inventory", "up"), ("orders", "up")]
     world.leave("celery")
     world.run(6, "inventory", "celery")
-    assert world.log.lives() == {"celery": "down", "inventory": "no answer", "orders": "up"}
+    assert world.log.states() == {"celery": "down", "inventory": "no answer", "orders": "up"}
     world.restart("inventory")
     world.run(2, "celery")
-    assert world.log.lives() == {"celery": "down", "inventory": "up", "orders": "up"}
+    assert world.log.states() == {"celery": "down", "inventory": "up", "orders": "up"}
 
 
 def test_a_paused_process_is_silent_until_the_same_life_goes_on() -> None:
